@@ -20,11 +20,11 @@ from interop.console import REFRESHED, Browser
 from interop.controller import controller
 from interop.doctor import MEANT_SECONDS, commit, doctor, send, workloads
 from tests.kit import downloads, ports
-from tests.kit.cases import Case, side_by_side
+from tests.kit.cases import side_by_side
 from tests.kit.paths import ROOT, VOSTOK, WORK
 from tests.kit.process import Process
 from tests.kit.report import Report, scratch
-from tests.kit.servers import Vostok
+from tests.kit.servers import Java, Vostok
 from tests.kit.topics import await_brokers, group, topic
 from tests.kit.waiting import eventually
 
@@ -290,6 +290,16 @@ def plain(table, directory, options):
                 make()
 
 
+def healthy_java(table, directory, options):
+    """Healthy workloads at a broker of Java with its proxy."""
+    grpc = ports.free_run(2)[1]
+    with contextlib.ExitStack() as running:
+        one = running.enter_context(Java(directory, SMALL, grpc_port=grpc))
+        page = Page(running, directory, one.namesrv)
+        table.case.eventually("the page is refreshed", page.is_judged, page.text)
+        workloads(table.case, one, directory, options.minutes, f"127.0.0.1:{grpc}", page.findings)
+
+
 def killed_proxy(table, page, directory, one, running):
     """A proxy in cluster mode, which the console sees before the proxy is killed."""
     port = ports.free_port()
@@ -309,7 +319,7 @@ def killed_proxy(table, page, directory, one, running):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="without clients of Java")
-    parser.add_argument("--only", default="", help="healthy, certificate, proxy, namesrv, clock, disk, listener, replicas")
+    parser.add_argument("--only", default="", help="healthy, certificate, proxy, namesrv, clock, disk, listener, replicas, java")
     parser.add_argument("--minutes", type=float, default=0.5, help="time of the healthy workloads")
     parser.add_argument("--keep", action="store_true", help="keep the stores and logs")
     options = parser.parse_args()
@@ -326,11 +336,12 @@ def main():
             make(tables[case.name], directory)
         return perform
     with scratch(report, options.keep) as directory:
-        cases = {"plain": scenario(lambda table, place: plain(table, place, options), directory / "plain")}
-        if not options.only or "replicas" in options.only:
-            cases["replicas"] = scenario(replicas, directory / "replicas")
-        if options.only == {"replicas"}:
-            del cases["plain"]
+        cases = {"plain": scenario(lambda table, place: plain(table, place, options), directory / "plain"), "replicas": scenario(replicas, directory / "replicas")}
+        if shutil.which("java") and not options.short:
+            cases["java"] = scenario(lambda table, place: healthy_java(table, place, options), directory / "java")
+        if options.only:
+            # All faults but those of a case of their own are in the plain cluster.
+            cases = {name: make for name, make in cases.items() if name in options.only or name == "plain" and options.only - {"replicas", "java"}}
         side_by_side(report, cases)
         for table in tables.values():
             table.print()

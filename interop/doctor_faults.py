@@ -39,11 +39,11 @@ OLD_MS = 120_000
 
 
 class Console:
-    """A console whose doctor runs as for an open page."""
+    """A console whose doctor runs as for an open page. `prefix` are words before the command of the console."""
 
-    def __init__(self, running, directory, servers):
+    def __init__(self, running, directory, servers, prefix=()):
         port = ports.free_port()
-        command = [VOSTOK, "serve", "--roles", "console", "-n", servers, "--data", directory / "console", "--console", f"127.0.0.1:{port}"]
+        command = [*prefix, VOSTOK, "serve", "--roles", "console", "-n", servers, "--data", directory / "console", "--console", f"127.0.0.1:{port}"]
         self.address = f"http://127.0.0.1:{port}/api/v1/overview"
         running.enter_context(Process("console", directory, command, [port]))
 
@@ -59,20 +59,22 @@ class Table:
     def __init__(self, case, console):
         self.case, self.console, self.rows = case, console, []
 
-    def fault(self, code, make, mend, names=""):
-        def found():
+    def fault(self, codes, make, mend, names=""):
+        """A fault that checks find, whose names are separated by spaces; each names the culprit."""
+        def found(code):
             return [text for text in self.console.findings(code) if names in text]
-        self.case.check(f"{code}: {names} is no finding before", not found(), found)
+        for code in codes.split():
+            self.case.check(f"{code}: {names} is no finding before", not found(code), lambda: found(code))  # noqa: B023 (called at once)
         make()
+        begin, shown = time.monotonic(), {}
+        for code in codes.split():
+            if self.case.eventually(f"{code} is found and names {names}", lambda: found(code), lambda: self.console.findings(code)):  # noqa: B023
+                shown[code] = time.monotonic() - begin
+        mend()
         begin = time.monotonic()
-        if self.case.eventually(f"{code} is found and names {names}", found, lambda: self.console.findings(code)):
-            shown = time.monotonic() - begin
-            mend()
-            begin = time.monotonic()
-            self.case.eventually(f"{code} is gone", lambda: not found(), found)
-            self.rows.append((code, shown, time.monotonic() - begin))
-        else:
-            mend()
+        for code, seconds in shown.items():
+            self.case.eventually(f"{code} is gone", lambda: not found(code), lambda: found(code))  # noqa: B023
+            self.rows.append((code, seconds, time.monotonic() - begin))
 
 
 class Member:
@@ -281,6 +283,19 @@ def replicas(table, directory, servers):
         broker.stop(clean=False)
 
 
+    master = other(directory, "ahead", {"brokerName": "broker-p", "brokerIP2": "127.0.0.1"}, servers).launch().await_ready()
+    near = other(directory, "behind", {"brokerName": "broker-p", "brokerId": 1, "brokerRole": "SLAVE"}, servers).launch()
+    topic(master.broker, "Copied")
+    table.case.eventually("the slave copies", lambda: near.broker in "".join(connected(servers, master)))
+
+    def fall_behind():
+        near.pause()
+        send(master, "Copied", 70, b"x" * (1 << 20))
+    table.fault("slave-behind", fall_behind, near.resume, near.broker)
+    for broker in (near, master):
+        broker.stop(clean=False)
+
+
 def connected(servers, master):
     words = [VOSTOK, "admin", "broker", "replication", "--broker", master.broker, "-n", servers, "-o", "json"]
     rows = json.loads(subprocess.run(words, capture_output=True, check=False).stdout or "[]")
@@ -316,14 +331,16 @@ def full(table, directory, servers, running):
     table.fault("refused-disk-full", refuse, filler.unlink, "broker-m")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="members, transactions, routes, settings, addresses, replicas, full")
+def drive(name, description, scenarios):
+    """Runs the scenarios of a program one after the other. `scenarios` makes functions by name, for a table, a directory, the name servers, a block
+    whose end stops servers, and the two servers."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="names of scenarios")
     parser.add_argument("--keep", action="store_true", help="keep the stores and logs")
     options = parser.parse_args()
-    wanted = {name for name in options.only.split(",") if name}
+    wanted = {scenario for scenario in options.only.split(",") if scenario}
     os.environ.pop("NAMESRV_ADDR", None)
-    report, tables = Report("doctor-faults"), []
+    report, tables = Report(name), []
 
     def perform(case, directory):
         directory.mkdir()
@@ -335,18 +352,9 @@ def main():
             servers = f"{one.namesrv};{second.namesrv}"
             table = Table(case, Console(running, directory, servers))
             tables.append(table)
-            scenarios = {
-                "members": lambda: members(table, running, one),
-                "transactions": lambda: transactions(table, one),
-                "routes": lambda: routes(table, directory, one, second),
-                "settings": lambda: settings(table, directory, servers),
-                "addresses": lambda: addresses(table, directory, servers),
-                "replicas": lambda: replicas(table, directory, servers),
-                "full": lambda: full(table, directory, servers, running),
-            }
-            for name, scenario in scenarios.items():
-                if not wanted or name in wanted:
-                    scenario()
+            for scenario, make in scenarios(table, directory, servers, running, one, second).items():
+                if not wanted or scenario in wanted:
+                    make()
     with scratch(report, options.keep) as directory:
         side_by_side(report, {"faults": lambda case: perform(case, directory / "faults")})
     print(f"\n{'check':<28} {'found after s':>14} {'gone after s':>14}")
@@ -354,6 +362,18 @@ def main():
         late = f"  later than {MEANT_SECONDS} s" if max(shown, gone) > MEANT_SECONDS else ""
         print(f"{code:<28} {shown:>14.1f} {gone:>14.1f}{late}", flush=True)
     report.close()
+
+
+def main():
+    drive("doctor-faults", __doc__, lambda table, directory, servers, running, one, second: {
+        "members": lambda: members(table, running, one),
+        "transactions": lambda: transactions(table, one),
+        "routes": lambda: routes(table, directory, one, second),
+        "settings": lambda: settings(table, directory, servers),
+        "addresses": lambda: addresses(table, directory, servers),
+        "replicas": lambda: replicas(table, directory, servers),
+        "full": lambda: full(table, directory, servers, running),
+    })
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ use wire::json;
 use crate::auth_explain::Explain;
 use crate::call;
 use crate::roles::Error;
-use crate::security;
+use crate::{security, words};
 
 /// Environment variables of the credentials, when no flags name them.
 const KEYS: [&str; 2] = ["ROCKETMQ_ACCESS_KEY", "ROCKETMQ_SECRET_KEY"];
@@ -145,7 +145,7 @@ pub fn run(command: &AuthCommand) -> Result<(), Error> {
 
 fn print(text: &str) -> Result<(), Error> {
     // The output may have no reader.
-    let _ = writeln!(io::stdout(), "{text}");
+    let _ = writeln!(io::stdout(), "{}", words::said(text));
     Ok(())
 }
 

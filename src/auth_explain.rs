@@ -99,8 +99,9 @@ impl Explain {
         let name = request::name(self.request).unwrap_or("an unknown request");
         let _ = writeln!(text, "request {} ({name}) of {} from {}", self.request, self.user, self.from);
         if auth.settings().unsigned.contains(code) {
-            text +=
-                "authenticationWhitelist: the request needs no signature, and without one it has no user\n";
+            let why =
+                "authenticationWhitelist: the request needs no signature, and without one it has no user";
+            let _ = writeln!(text, "{why}");
         }
         let _ = write!(text, "{explanation}");
         Ok(text)

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use client::{Client, Config, Credentials, Reply};
+use client::{Client, Config, Credentials, Response};
 use net::tls::Security;
 use wire::json;
 use wire::settings::{BROKER_PORT, with_port};
@@ -35,7 +35,7 @@ pub async fn call(
     patience: Duration,
     code: i32,
     (fields, body): (&[(&str, &str)], &[u8]),
-) -> Result<Reply, Error> {
+) -> Result<Response, Error> {
     let answer = client.call(address, code, patience, |writer| {
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
     });

@@ -93,8 +93,7 @@ pub fn run(command: &ConfigCommand, lang: Lang) -> ExitCode {
         }
     };
     done.unwrap_or_else(|error| {
-        // The reader of standard error may be gone.
-        let _ = writeln!(std::io::stderr(), "vostok: {error}");
+        words::complain(error);
         ExitCode::from(2)
     })
 }
@@ -124,54 +123,46 @@ impl Output {
 struct Row {
     setting: &'static str,
     default: String,
-    rocketmq: &'static str,
-    unit: &'static str,
-    takes_effect: &'static str,
-    since: &'static str,
+    rocketmq: String,
+    unit: String,
+    takes_effect: String,
+    since: String,
     meaning: &'static str,
 }
 
 impl Row {
     fn new(setting: &Setting, lang: Lang) -> Self {
         let takes_effect = match setting.treatment {
-            Treatment::Served(Effect::Live) => lang.pick("at once", "立即"),
-            Treatment::Served(_) => lang.pick("restart", "重启后"),
-            Treatment::Refused => lang.pick("never: other values stop the start", "其他取值拒绝启动"),
-            Treatment::WithoutEffect => lang.pick("never: kept without effect", "不起作用"),
+            Treatment::Served(Effect::Live) => "at once",
+            Treatment::Served(_) => "restart",
+            Treatment::Refused => "never: other values stop the start",
+            Treatment::WithoutEffect => "never: kept without effect",
         };
+        let say = |english: &str| words::message(lang, english);
         Self {
             setting: setting.name,
-            default: of_the_machine(&setting.default, lang).to_owned(),
-            rocketmq: setting.java.map_or(lang.pick("(no such setting)", "（无此配置项）"), |it| {
-                of_the_machine(it, lang)
-            }),
-            unit: setting.unit().map_or("", |unit| words::unit(lang, unit)),
-            takes_effect,
-            since: if setting.java.is_some() {
-                lang.pick("in RocketMQ 5.5.0", "RocketMQ 5.5.0 已有")
-            } else {
-                "Vostok 0.1.0"
-            },
+            default: of_the_machine(&setting.default, lang),
+            rocketmq: setting
+                .java
+                .map_or_else(|| say("(no such setting)"), |default| of_the_machine(default, lang)),
+            unit: setting.unit().map_or_else(String::new, say),
+            takes_effect: say(takes_effect),
+            since: say(if setting.java.is_some() { "in RocketMQ 5.5.0" } else { "Vostok 0.1.0" }),
             meaning: lang.pick(setting.text, words::meaning(setting.name).unwrap_or(setting.text)),
         }
     }
 }
 
 /// A default as it is printed; `*` stands for a default that depends on the machine.
-fn of_the_machine(default: &str, lang: Lang) -> &str {
-    if default == "*" { lang.pick("(by the machine)", "（由本机决定）") } else { default }
+fn of_the_machine(default: &str, lang: Lang) -> String {
+    if default == "*" { words::message(lang, "(by the machine)") } else { default.to_owned() }
 }
 
 fn list(word: Option<&str>, output: &Output) -> Result<ExitCode, Error> {
     let rows: Vec<Row> =
         search(word.unwrap_or_default()).iter().map(|it| Row::new(it, output.cells())).collect();
     if let Some(word) = word.filter(|_| rows.is_empty()) {
-        let why = format!("no setting of a broker is about {word}");
-        let _ = writeln!(
-            std::io::stderr(),
-            "vostok: {}",
-            output.lang.pick(why, format!("没有与 {word} 有关的 broker 配置项"))
-        );
+        words::complain(format!("no setting of a broker is about {word}"));
     }
     output.print(&rows)?;
     Ok(ExitCode::SUCCESS)
@@ -184,16 +175,10 @@ fn explain(key: &str, output: &Output) -> Result<ExitCode, Error> {
             Ok(ExitCode::SUCCESS)
         }
         Err(near) => {
-            let near = near.unwrap_or_default();
-            let why = match (output.lang, near) {
-                (Lang::En, "") => format!("no setting of a broker has the name {key}"),
-                (Lang::En, near) => {
-                    format!("no setting of a broker has the name {key}; did you mean {near}?")
-                }
-                (Lang::Zh, "") => format!("broker 没有配置项 {key}"),
-                (Lang::Zh, near) => format!("broker 没有配置项 {key}；是否为 {near}？"),
-            };
-            let _ = writeln!(std::io::stderr(), "vostok: {why}");
+            words::complain(match near {
+                None => format!("no setting of a broker has the name {key}"),
+                Some(near) => format!("no setting of a broker has the name {key}; did you mean {near}?"),
+            });
             Ok(ExitCode::from(1))
         }
     }
@@ -249,6 +234,7 @@ fn lint(file: &Path, role: Kind, output: &Output) -> Result<ExitCode, Error> {
         Kind::Controller => lines.extend(of_controller(&text, &source)),
     }
     lines.sort_by_key(|line| line.severity);
+    lines.iter_mut().for_each(|line| line.finding = words::message(output.cells(), &line.finding));
     output.print(&lines)?;
     Ok(ExitCode::from(u8::from(lines.iter().any(|line| line.severity != Severity::Note))))
 }
@@ -268,9 +254,10 @@ fn of_controller(text: &[u8], source: &[u8]) -> Vec<Line> {
 
 /// A finding that stops the start, with the line of the setting in the file.
 fn refusal(source: &[u8], key: Option<&str>, error: &dyn std::fmt::Display) -> Line {
-    let number = key.and_then(|key| line_of_key(source, key));
-    let at = number.map(|number| format!("line {number}: ")).unwrap_or_default();
-    line(Severity::Error, format!("{at}the start refuses: {error}"))
+    match key.and_then(|key| line_of_key(source, key)) {
+        Some(number) => line(Severity::Error, format!("line {number}: the start refuses: {error}")),
+        None => line(Severity::Error, format!("the start refuses: {error}")),
+    }
 }
 
 /// The text without the settings of TLS, which are not a role's.

@@ -16,6 +16,7 @@ use wire::settings::{CONTROLLER_PORT, with_port};
 use crate::auth_command::Access;
 use crate::call::{self, call, parse};
 use crate::roles::Error;
+use crate::words;
 
 /// Factor from the master epoch to the epoch of a rebuilt in-sync set. The set epoch must exceed that of a Java master,
 /// which does not tell it; a set rarely changes this often within one master epoch.
@@ -83,6 +84,11 @@ pub fn run(command: &ControllerCommand) -> Result<(), Error> {
             rebuild.access.with_client(&rebuild.to, async |client| rebuild.run(client).await)
         }
     }
+}
+
+fn print(text: &str) {
+    // The output may have no reader.
+    let _ = writeln!(io::stdout(), "{}", words::said(text));
 }
 
 /// The answer to `GET_BROKER_EPOCH_CACHE` (`EpochEntryCache`), with the fields that brokers of Vostok add.
@@ -201,11 +207,10 @@ impl Rebuild {
         let one = BrokerReplicasInfo { replicas_info_table: BTreeMap::from([(name.clone(), info)]) };
         let one = json::to_vec(&one);
         call(client, &to, PATIENCE, request::VOSTOK_CONTROLLER_IMPORT, (&fields, &one)).await?;
-        let _ = writeln!(
-            io::stdout(),
+        print(&format!(
             "{cluster} {name}: {master} is master with epoch {epoch}; {} brokers join its in-sync set when they have its log",
             logs.len() - 1
-        );
+        ));
         Ok(())
     }
 }
@@ -228,12 +233,11 @@ impl Import {
                 let one = BrokerReplicasInfo { replicas_info_table: BTreeMap::from([(name.clone(), info)]) };
                 let one = json::to_vec(&one);
                 call(client, &to, PATIENCE, request::VOSTOK_CONTROLLER_IMPORT, (&fields, &one)).await?;
-                // The output may have no reader.
-                let _ = writeln!(io::stdout(), "{cluster} {name}: master epoch {epoch}, {members} in sync");
+                print(&format!("{cluster} {name}: master epoch {epoch}, {members} in sync"));
                 count += 1;
             }
         }
-        let _ = writeln!(io::stdout(), "{count} broker sets were taken over by {to}");
+        print(&format!("{count} broker sets were taken over by {to}"));
         Ok(())
     }
 }

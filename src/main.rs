@@ -103,7 +103,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return words::show(&error, lang),
     };
-    let complain = |why: &dyn std::fmt::Display| complain(&lang.error(&why.to_string()));
+    words::choose(lang);
     let outcome = match arguments.command {
         Command::Mqadmin { words } => return mqadmin(&words),
         Command::Completion { shell } => print(admin::completion_script(shell)),
@@ -117,7 +117,7 @@ fn main() -> ExitCode {
             return match command.run(lang) {
                 Ok(code) => ExitCode::from(code),
                 Err(error) => {
-                    complain(&error);
+                    words::complain(error);
                     // It could not look, which is neither clean nor a finding.
                     ExitCode::from(2)
                 }
@@ -125,14 +125,14 @@ fn main() -> ExitCode {
         }
         Command::Admin(command) => match command.run() {
             Err(error) => {
-                complain(&error);
+                words::complain(&error);
                 return ExitCode::from(error.exit_code());
             }
             Ok(()) => Ok(()),
         },
         Command::Top(command) => match command.run(lang) {
             Err(error) => {
-                complain(&error);
+                words::complain(&error);
                 return ExitCode::from(error.exit_code());
             }
             Ok(()) => Ok(()),
@@ -150,7 +150,7 @@ fn main() -> ExitCode {
                 return ExitCode::from(error.exit_code());
             }
             Err(error) => {
-                complain(&error);
+                words::complain(words::lab_message(lang, &error.to_string()));
                 return ExitCode::from(error.exit_code());
             }
             Ok(()) => Ok(()),
@@ -159,7 +159,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            complain(&text);
+            words::complain(text);
             ExitCode::FAILURE
         }
     }
@@ -187,14 +187,9 @@ fn mqadmin(words: &[String]) -> ExitCode {
     match admin::mqadmin(words) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            complain(&error);
+            // The reader of standard error may be gone.
+            let _ = writeln!(std::io::stderr(), "vostok: {error}");
             ExitCode::FAILURE
         }
     }
-}
-
-/// Prints the reason why a command ended to standard error.
-fn complain(why: &dyn std::fmt::Display) {
-    // The reader of standard error may be gone.
-    let _ = writeln!(std::io::stderr(), "vostok: {why}");
 }

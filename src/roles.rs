@@ -223,8 +223,10 @@ pub fn unreadable(path: &Path, error: std::io::Error) -> Error {
 fn refused(path: &Path, key: Option<&str>, error: impl Display) -> Error {
     let text = std::fs::read(path).ok();
     let line = key.zip(text).and_then(|(key, text)| line_of_key(&text, key));
-    let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
-    Error::new(format!("the configuration file {}{line}", path.display()), error)
+    match line {
+        Some(line) => Error::new(format!("the configuration file {}, line {line}", path.display()), error),
+        None => Error::new(format!("the configuration file {}", path.display()), error),
+    }
 }
 
 /// Reads a file of settings that were changed while a role ran without a configuration file; empty if no setting was
@@ -301,8 +303,9 @@ fn controller_keys(settings: &Settings, text: Vec<u8>) -> Result<(Vec<u8>, Optio
     with_controller(&text, has_controller).map_err(|error| Error::new("the configuration file", error))
 }
 
-/// Splits a text into the settings of other roles and of a controller in the same process, if `has_controller`, which
-/// is told whether the text has enableControllerInNamesrv.
+/// Splits the text of a configuration file if the process has a controller. Returns the text for
+/// the other roles and the text for the controller. `has_controller` returns whether the process
+/// has a controller, and gets whether the text switches `enableControllerInNamesrv` on.
 pub(crate) fn with_controller(
     text: &[u8],
     has_controller: impl Fn(bool) -> bool,

@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::roles::{self, RunningRoles};
 use crate::settings::Settings;
-use crate::{cluster, logs, notify};
+use crate::{cluster, logs, notify, words};
 
 /// Arguments of `vostok serve`.
 #[derive(Args)]
@@ -67,7 +67,7 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
         let (mut terminate, mut interrupt) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
         let running = RunningRoles::start(&settings).await?;
         // The output may have no reader; the roles run all the same.
-        let _ = writeln!(std::io::stdout(), "{}", running.greeting());
+        let _ = writeln!(std::io::stdout(), "{}", words::said(&running.greeting()));
         notify::notify(notify::READY);
         tokio::select! {
             _ = terminate.recv() => {}

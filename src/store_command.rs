@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use clap::{Args, Subcommand, ValueEnum};
-use store::inspect::{Decision, Part, Progress, Repair, Survey, Verified, Wanted, verify};
+use store::inspect::{Decision, DumpPart, Repair, Selection, Survey, VerifyProgress, VerifyResult, verify};
 use store::{Disk, ReadOnlyDisk, RealDisk};
+
+use crate::words;
 
 /// Lines of lost messages that are printed.
 const LOST_LINES: usize = 100;
@@ -142,7 +144,7 @@ pub fn run(command: &StoreCommand) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(text) => {
-            crate::complain(&text);
+            words::complain(text);
             ExitCode::from(2)
         }
     }
@@ -153,27 +155,28 @@ fn survey(place: &StoreLocation, disk: Arc<dyn Disk>) -> Result<Survey, String> 
     Ok(survey.with_index(place.index_slots, place.index_items))
 }
 
-/// A store in use is read all the same, and said to be.
+/// Prints a warning if a process uses the store. The command reads the store all the same.
 fn warn_if_used(place: &StoreLocation) {
     if let Some(holder) = store::lock_holder(&place.root) {
-        crate::complain(&format!(
+        words::complain(format!(
             "the store is in use by {holder}; what is being written may look incomplete"
         ));
     }
 }
 
-fn verified(survey: &Survey) -> Result<Verified, String> {
+fn verified(survey: &Survey) -> Result<VerifyResult, String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let shown = AtomicU64::new(0);
     let terminal = std::io::stderr().is_terminal();
-    let progress = |Progress { done, total }: Progress| {
+    let progress = |VerifyProgress { done, total }: VerifyProgress| {
         let percent = done * 100 / total.max(1);
         // A line for every twentieth, or one that changes on a terminal.
         let step = if terminal { percent } else { percent / 5 * 5 };
         if shown.swap(step, Ordering::Relaxed) != step {
-            let (end, mib) = (if terminal { "\r" } else { "\n" }, done >> 20);
+            let end = if terminal { "\r" } else { "\n" };
+            let text = format!("{step:3} % of the commit log read, {} MiB", done >> 20);
             // The output may have no reader.
-            let _ = write!(std::io::stderr(), "{step:3} % of the commit log read, {mib} MiB{end}");
+            let _ = write!(std::io::stderr(), "{}{end}", words::said(&text));
         }
     };
     let verified = verify(survey, threads, &progress).map_err(|error| error.to_string())?;
@@ -185,7 +188,7 @@ fn verified(survey: &Survey) -> Result<Verified, String> {
 
 fn print(lines: impl IntoIterator<Item = String>) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
-    match lines.into_iter().try_for_each(|line| writeln!(out, "{line}")) {
+    match lines.into_iter().try_for_each(|line| writeln!(out, "{}", words::said(&line))) {
         // Who reads may have seen enough.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(format!("the output cannot be written: {error}"))
@@ -194,12 +197,12 @@ fn print(lines: impl IntoIterator<Item = String>) -> Result<(), String> {
     }
 }
 
-fn lines_of(verified: &Verified) -> Vec<String> {
+fn lines_of(verified: &VerifyResult) -> Vec<String> {
     let mut lines: Vec<String> = verified.findings.iter().map(ToString::to_string).collect();
     if verified.unlisted > 0 {
         lines.push(format!("and {} more findings in queues", verified.unlisted));
     }
-    let lost = |lost: &store::inspect::Lost| match verified.is_filled(lost) {
+    let lost = |lost: &store::inspect::MissingMessage| match verified.is_filled(lost) {
         true => format!(
             "lost: {lost}: its record was damaged, and a repair put a filler in its place; consumers go on behind it"
         ),
@@ -219,7 +222,7 @@ fn run_verify(place: &StoreLocation) -> Result<bool, String> {
     let survey = survey(place, Arc::new(ReadOnlyDisk))?;
     let verified = verified(&survey)?;
     let mut lines = lines_of(&verified);
-    let Verified { records, digests, units, log_end, index_items, unindexed, timer_units, .. } = verified;
+    let VerifyResult { records, digests, units, log_end, index_items, unindexed, timer_units, .. } = verified;
     lines.push(format!(
         "{records} records ({digests} with a checksum of all but the body), {units} queue units agree; the log ends at {log_end}"
     ));
@@ -294,14 +297,14 @@ fn run_dump(flags: &DumpFlags) -> Result<(), String> {
     warn_if_used(&flags.place);
     let survey = survey(&flags.place, Arc::new(ReadOnlyDisk))?;
     let part = match flags.what {
-        What::Log => Part::Log,
-        What::Queues => Part::Queues,
-        What::Checkpoint => Part::Checkpoint,
-        What::Index => Part::Index,
-        What::Timers => Part::Timers,
-        What::Config => Part::Config,
+        What::Log => DumpPart::Log,
+        What::Queues => DumpPart::Queues,
+        What::Checkpoint => DumpPart::Checkpoint,
+        What::Index => DumpPart::Index,
+        What::Timers => DumpPart::Timers,
+        What::Config => DumpPart::Config,
     };
-    let wanted = Wanted {
+    let wanted = Selection {
         from: flags.from,
         to: flags.to,
         topic: flags.topic.clone(),

@@ -1,6 +1,9 @@
 //! Language of the command line.
 
+use std::fmt::Display;
+use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use ::lab::command::Translation;
 use admin::{Lang, Words, localize, localize_output};
@@ -11,6 +14,45 @@ static PROGRAM: Words = Words::new(include_str!("words/zh/program.tsv"));
 
 /// Texts of the help of `vostok lab`.
 static LAB: Words = Words::new(include_str!("words/zh/lab.tsv"));
+
+/// Errors and lines of the program and of its roles, with `{}` for each value; `{1}`, `{2}` stand for the values in the
+/// translation.
+static MESSAGES: Words = Words::new(include_str!("words/zh/messages.tsv"));
+
+/// Errors and lines of `vostok lab`, like [`MESSAGES`].
+static LAB_MESSAGES: Words = Words::new(include_str!("words/zh/lab_messages.tsv"));
+
+/// Tables of messages of the lab, which are too general for other commands.
+static OF_LAB: [&Words; 2] = [&LAB_MESSAGES, &MESSAGES];
+
+/// Language of the messages of this process.
+static LANG: OnceLock<Lang> = OnceLock::new();
+
+/// Sets the language of [`said`] and [`complain`]. The first call decides.
+pub fn choose(lang: Lang) {
+    LANG.get_or_init(|| lang);
+}
+
+/// A message in a language.
+pub fn message(lang: Lang, english: &str) -> String {
+    lang.message(english, &[&MESSAGES])
+}
+
+/// A message of the lab in a language.
+pub fn lab_message(lang: Lang, english: &str) -> String {
+    lang.message(english, &OF_LAB)
+}
+
+/// A message in the language of this process.
+pub fn said(english: &str) -> String {
+    message(LANG.get().copied().unwrap_or_default(), english)
+}
+
+/// Prints the reason why a command ended to standard error, in the language of this process.
+pub fn complain(why: impl Display) {
+    // The reader of standard error may be gone.
+    let _ = writeln!(std::io::stderr(), "vostok: {}", said(&why.to_string()));
+}
 
 /// The language that the arguments or the environment name. Needed before the arguments are parsed, which may print help.
 pub fn language(arguments: impl IntoIterator<Item = String>) -> Lang {
@@ -41,7 +83,8 @@ pub fn translated(command: Command, lang: Lang) -> Command {
 pub fn lab(arguments: ::lab::command::Lab, lang: Lang) -> ::lab::command::Lab {
     let translation = Translation {
         command: |command| localize(command, Lang::Zh, &LAB),
-        output: |text| localize_output(text, Lang::Zh),
+        output: |text| localize_output(text, Lang::Zh, &OF_LAB),
+        message: |text| lab_message(Lang::Zh, text),
     };
     if lang == Lang::Zh { arguments.translated(translation) } else { arguments }
 }
@@ -55,8 +98,7 @@ pub fn show(error: &clap::Error, lang: Lang) -> ExitCode {
     if lang == Lang::En {
         error.exit();
     }
-    use std::io::Write as _;
-    let text = localize_output(&error.render().to_string(), lang);
+    let text = localize_output(&error.render().to_string(), lang, &[&MESSAGES]);
     // The output may have no reader.
     let _ = match error.use_stderr() {
         true => write!(std::io::stderr(), "{text}"),
@@ -80,93 +122,5 @@ pub fn meaning(setting: &str) -> Option<&'static str> {
     of_row.or_else(of_list)
 }
 
-/// The unit of a setting.
-pub fn unit(lang: Lang, unit: &'static str) -> &'static str {
-    let chinese = match unit {
-        "milliseconds" => "毫秒",
-        "seconds" => "秒",
-        "hours" => "小时",
-        "bytes" => "字节",
-        "percent" => "百分比",
-        "topics" => "主题",
-        other => other,
-    };
-    lang.pick(unit, chinese)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory as _;
-
-    #[test]
-    fn every_command_and_flag_has_chinese() {
-        let mut command = crate::Arguments::command();
-        command.build();
-        // The help of `serve` lists the settings, for which the Chinese one has another text.
-        let mut tools = ::lab::command::Lab::tools();
-        tools.build();
-        let missing = [admin::untranslated(&command, &PROGRAM), admin::untranslated(&tools, &LAB)].concat();
-        let missing: Vec<_> = missing.iter().filter(|text| !CLAP.contains(&text.as_str())).collect();
-        assert_eq!(missing, [""; 0]);
-    }
-
-    #[test]
-    fn no_translation_of_help_is_left_over() {
-        let mut commands = [crate::Arguments::command(), ::lab::command::Lab::tools()];
-        commands.iter_mut().for_each(Command::build);
-        for (command, words) in commands.iter().zip([&PROGRAM, &LAB]) {
-            // Without the words at hand, their English texts are missing.
-            let needed = admin::untranslated(command, &Words::new(""));
-            let needed: Vec<&str> = needed.iter().flat_map(|text| text.lines().chain([&**text])).collect();
-            let left_over: Vec<_> = words.iter().filter(|(english, _)| !needed.contains(english)).collect();
-            assert!(left_over.is_empty(), "{left_over:#?}");
-        }
-    }
-
-    /// Texts that `clap` adds, which are replaced in its output.
-    const CLAP: [&str; 5] = [
-        "Print help",
-        "Print version",
-        "Print help (see more with '--help')",
-        "Print help (see a summary with '-h')",
-        "Print this message or the help of the given subcommand(s)",
-    ];
-
-    #[test]
-    fn every_setting_is_explained_in_chinese() {
-        for setting in broker::settings() {
-            assert!(meaning(setting.name).is_some_and(|text| !text.is_ascii()), "{}", setting.name);
-            assert!(setting.unit().is_none_or(|it| !unit(Lang::Zh, it).is_ascii()), "{}", setting.name);
-        }
-        assert_eq!(meaning("autoCreateTopicEnable"), Some("向未知主题发送第一条消息时自动创建该主题"));
-        assert_eq!(meaning("no such setting"), None);
-    }
-
-    #[test]
-    fn the_first_language_that_is_named_counts() {
-        let of = |line: &str| language(line.split(' ').map(str::to_owned));
-        assert_eq!(of("vostok --lang zh admin topic list"), Lang::Zh);
-        assert_eq!(of("vostok admin topic list --lang=zh_CN.UTF-8"), Lang::Zh);
-        assert_eq!(of("vostok --lang en admin -- --lang zh"), Lang::En);
-    }
-
-    #[test]
-    fn help_of_each_command_is_chinese() {
-        for words in [
-            "vostok --help",
-            "vostok serve -h",
-            "vostok config list -h",
-            "vostok auth import -h",
-            "vostok admin topic -h",
-        ] {
-            let command = translated(crate::Arguments::command(), Lang::Zh);
-            let error = command.try_get_matches_from(words.split(' ')).unwrap_err();
-            let text = localize_output(&error.render().to_string(), Lang::Zh);
-            assert!(text.contains("用法：") && text.contains("打印帮助"), "{text}");
-            for english in ["Usage", "Options", "Commands", "Print ", "default:", " the "] {
-                assert!(!text.contains(english), "{words} has {english:?}:\n{text}");
-            }
-        }
-    }
-}
+mod tests;

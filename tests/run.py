@@ -101,6 +101,7 @@ PARTS = (
     program("interop.cluster"),
     program("interop.doctor", None, load=0.7),
     program("interop.doctor_faults", None, load=0.7),
+    program("interop.doctor_stores", None, load=0.7, needs=("gcc:gcc",)),
     program("interop.console_faults", None, load=0.7, needs=("chromium:chromium", "gcc:gcc", "openssl:openssl")),
     program("tests.docs"),
     Part("faults", None, f"{TOOLS}/faults", 1, DISK_FAULTS),

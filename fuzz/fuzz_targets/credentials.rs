@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use auth::{Auth, AuthConfig, Identity, Metadata, PlainFiles, Signed};
+use auth::{Auth, AuthConfig, Subject, Metadata, PlainFiles, Signable};
 use libfuzzer_sys::fuzz_target;
 use wire::frame::Command;
 
@@ -26,7 +26,7 @@ static AUTH: LazyLock<Auth> = LazyLock::new(|| {
     Auth::open(&config, &directory, &plain).expect("a start")
 });
 
-fn check(verified: Result<Identity, auth::AuthError>) {
+fn check(verified: Result<Subject, auth::AuthError>) {
     let text = verified.expect_err("no input is signed with the secret").to_string();
     assert!(text.len() < 2000 && !text.contains(char::is_control), "{text:?}");
 }
@@ -34,7 +34,7 @@ fn check(verified: Result<Identity, auth::AuthError>) {
 fuzz_target!(|data: &[u8]| {
     let mut frame = data.to_vec();
     if let Ok(command) = Command::decode(&mut frame) {
-        check(AUTH.verify(&Signed::from(&command)));
+        check(AUTH.verify(&Signable::from(&command)));
     }
     if let Ok(text) = std::str::from_utf8(data) {
         let (authorization, date_time) = text.split_once('\n').unwrap_or((text, "20240101T000000Z"));

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use wire::frame::{Command, Encoding, FrameWriter, Head, frame_length};
-use wire::header::{PullHeader, PullReply, SendHeader, SendReply};
+use wire::header::{PullHeader, PullResponseHeader, SendHeader, SendResponseHeader};
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -22,8 +22,8 @@ fn typed(command: &Command<'_>) {
         }
     }
     let _ = PullHeader::decode(&command.fields);
-    let _ = PullReply::decode(&command.fields);
-    let _ = SendReply::decode(&command.fields);
+    let _ = PullResponseHeader::decode(&command.fields);
+    let _ = SendResponseHeader::decode(&command.fields);
 }
 
 /// Writes a command again; only what a writer accepts: text, and keys that need no escape.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use auth::{PlainAcl, PlainFiles, Signed};
+use auth::{PlainAcl, PlainFiles, Signable};
 use libfuzzer_sys::fuzz_target;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
         .text(auth::SIGNATURE, "AAAAAAAAAAAAAAAAAAAAAAAAAAA=")
         .finish(b"");
     let command = Command::decode(&mut frame).expect("our own frame");
-    if let Ok(identity) = rules.verify(&Signed::from(&command), [192, 0, 2, 1].into()) {
+    if let Ok(identity) = rules.verify(&Signable::from(&command), [192, 0, 2, 1].into()) {
         // Only a white list of addresses lets such a request in, and then it has no account.
         assert_eq!(identity.access_key(), None);
     }

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::record::{Fields, RecordView, encode, peek, peek_store_timestamp};
+use wire::record::{RecordFields, RecordView, encode, peek, peek_store_timestamp};
 
 fuzz_target!(|data: &[u8]| {
     let _ = peek(data);
@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(parts + 75 <= view.size() + 16);
     let _ = (view.born_host(), view.store_host(), view.queue_offset(), view.log_offset());
     let Some(topic) = view.topic_str() else { return };
-    let fields = Fields {
+    let fields = RecordFields {
         topic,
         queue_id: view.queue_id(),
         flag: view.flag(),

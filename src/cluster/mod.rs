@@ -21,7 +21,7 @@ use net::tls::Security;
 use wire::body::parse_key_values;
 
 use crate::roles::{Error, unreadable};
-use crate::{address, logs, notify, security, settings};
+use crate::{address, logs, notify, security, settings, words};
 use front::Front;
 pub use members::Kind;
 use members::{Member, Members, Ports};
@@ -216,12 +216,10 @@ impl Cluster {
         for process in &mut self.processes {
             if let Some(status) = process.ended() {
                 let (name, id, log) = (&process.member.name, process.id(), process.log.display());
-                let why = if status.success() {
-                    String::new()
-                } else {
-                    format!("; the last line of {log}: {}", process.last_words())
-                };
-                sentences.push(format!("{name} (process {id}) ended: {status}{why}"));
+                sentences.push(match process.last_words() {
+                    _ if status.success() => format!("{name} (process {id}) ended: {status}"),
+                    last => format!("{name} (process {id}) ended: {status}; the last line of {log}: {last}"),
+                });
             }
         }
         sentences
@@ -305,5 +303,5 @@ fn line(fields: [&str; 5]) -> String {
 /// Prints a line at once. The output may be closed.
 fn say(text: &str) {
     let mut output = std::io::stdout();
-    let _ = writeln!(output, "{text}").and_then(|()| output.flush());
+    let _ = writeln!(output, "{}", words::said(text)).and_then(|()| output.flush());
 }

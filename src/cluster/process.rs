@@ -50,6 +50,9 @@ impl Process {
             .args(&words[1..])
             .args([
                 "serve",
+                // The log holds what a member prints, and logs are English.
+                "--lang",
+                "en",
                 "--roles",
                 member.roles,
                 "--stop-with-parent",

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use wire::codes::request;
 use wire::frame::{Command, Encoding, FrameWriter, Head, frame_length};
-use wire::header::{PullHeader, PullReply, SendHeader, SendReply, pull_flag};
+use wire::header::{PullHeader, PullResponseHeader, SendHeader, SendResponseHeader, pull_flag};
 
 use super::PATIENCE;
 
@@ -303,19 +303,19 @@ impl Connection {
 
 /// Log offset, queue and queue offset of a successful send.
 pub fn stored_at(command: &Command<'_>) -> Option<(u64, i32, i64)> {
-    let reply = SendReply::decode(&command.fields).ok()?;
+    let reply = SendResponseHeader::decode(&command.fields).ok()?;
     // A batch answers a comma-separated list; the first id belongs to `queue_offset`.
     let first = reply.message_id.split(',').next()?;
     Some((wire::id::OffsetId::parse(first)?.log_offset.get(), reply.queue_id, reply.queue_offset))
 }
 
 /// The four offsets every answer to a pull carries.
-pub fn pull_reply(arrived: &Arrived) -> PullReply {
-    PullReply {
+pub fn pull_reply(arrived: &Arrived) -> PullResponseHeader {
+    PullResponseHeader {
         suggest_broker_id: arrived.number("suggestWhichBrokerId"),
         next_offset: arrived.number("nextBeginOffset"),
         min_offset: arrived.number("minOffset"),
         max_offset: arrived.number("maxOffset"),
-        ..PullReply::default()
+        ..PullResponseHeader::default()
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Instant;
 
-use client::{Credentials, Signed};
+use client::{Credentials, SignedRequest};
 use wire::codes::request;
 use wire::frame::{Encoding, FrameWriter, Head, frame_length};
 
@@ -157,13 +157,13 @@ fn a_recorded_request_is_no_request_with_another_code_and_none_at_another_time()
     let _server = setup.start().unwrap();
     let credentials = Credentials::new("root", "rootsecret");
     let (own, info) = (address(&setup), request::GET_BROKER_RUNTIME_INFO);
-    let frame = |signed: Signed, code| {
+    let frame = |signed: SignedRequest, code| {
         let mut frame = Vec::new();
         signed.write(FrameWriter::begin(&mut frame, Head::request(Encoding::Json, code, 1)));
         frame
     };
     let sealed =
-        |code, receiver: &str| Signed::sealed(&credentials, code, receiver, |frame| frame.finish(b""));
+        |code, receiver: &str| SignedRequest::sealed(&credentials, code, receiver, |frame| frame.finish(b""));
     let recorded = frame(sealed(info, &own), info);
     assert_eq!(send(setup.broker(), &recorded), (0, String::new()));
     let (code, remark) = send(setup.broker(), &recorded);
@@ -174,7 +174,7 @@ fn a_recorded_request_is_no_request_with_another_code_and_none_at_another_time()
     let elsewhere = frame(sealed(info, "10.0.0.1:10911"), info);
     assert!(send(setup.broker(), &elsewhere).1.contains("another server"));
     // As a client of RocketMQ signs.
-    let plain = || Signed::new(&credentials, |frame| frame.finish(b""));
+    let plain = || SignedRequest::new(&credentials, |frame| frame.finish(b""));
     assert!(send(setup.broker(), &frame(plain(), request::AUTH_LIST_USER)).1.contains("must be sealed"));
     // The tools of Vostok are served.
     succeeded(&auth(&["import", "--from", &own, "--out", setup.desk.join("out").to_str().unwrap()]));

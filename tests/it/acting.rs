@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use client::{Client, Config, From, PushConfig, PushConsumer, Received, Verdict};
+use client::{Client, Config, ConsumeFrom, ConsumeStatus, PushConfig, PushConsumer, Received};
 use wire::body::{ConsumerOffsetTable, TopicRouteData};
 use wire::codes::{request, response};
 
@@ -165,14 +165,15 @@ impl Consumer {
         let (gets, held) = (got.clone(), waits.clone());
         let run = async move || {
             let client = Client::start(Config::new(&name_server.to_string())).unwrap();
-            let config = PushConfig { from: From::First, threads: 1, ..PushConfig::new("CG", TOPIC, "*") };
+            let config =
+                PushConfig { from: ConsumeFrom::First, threads: 1, ..PushConfig::new("CG", TOPIC, "*") };
             let listener = Arc::new(move |messages: &[Received]| {
                 while held.load(Ordering::Relaxed) {
                     thread::sleep(Duration::from_millis(1));
                 }
                 let number = |body: &[u8]| String::from_utf8_lossy(body).parse::<usize>().unwrap();
                 gets.lock().unwrap().extend(messages.iter().map(|message| number(&message.body)));
-                Verdict::Done
+                ConsumeStatus::Done
             });
             let consumer = patiently(async || {
                 let listener = listener.clone();

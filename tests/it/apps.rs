@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use client::{
-    Client, Config, Error, Message, Producer, ProducerConfig, PullConsumer, PushConfig, PushConsumer,
-    Received, TRACE_TOPIC, Verdict,
+    Client, Config, ConsumeStatus, Error, Message, Producer, ProducerConfig, PullConsumer, PushConfig,
+    PushConsumer, Received, TRACE_TOPIC,
 };
 use wire::codes::request;
 
@@ -160,12 +160,13 @@ fn what_becomes_of_a_message_is_written_down() {
         let producer = producer_of(&client, trace.clone());
         let sent = producer.send(&Message::new("Traced", "x").keys("k1 k2")).await.expect("stored");
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
-        let config = PushConfig { from: client::From::First, trace, ..PushConfig::new("G", "Traced", "*") };
+        let config =
+            PushConfig { from: client::ConsumeFrom::First, trace, ..PushConfig::new("G", "Traced", "*") };
         let start = async || {
             let sender = sender.clone();
             PushConsumer::start(&client, config.clone(), move |messages| {
                 sender.send(messages.len()).expect("the test waits");
-                Verdict::Done
+                ConsumeStatus::Done
             })
             .await
         };

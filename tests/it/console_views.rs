@@ -127,7 +127,7 @@ fn serve(mut stream: TcpStream, brokers: &str, asked: &Asked) {
                 _ => (response::REQUEST_CODE_NOT_SUPPORTED, String::new()),
             };
             let mut out = Vec::new();
-            command.reply(code).write(&mut out, body.as_bytes());
+            command.response(code).write(&mut out, body.as_bytes());
             if stream.write_all(&out).is_err() {
                 return;
             }

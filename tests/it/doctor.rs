@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use client::{Client, Config, From, Message, Producer, ProducerConfig, PushConfig, PushConsumer, Verdict};
+use client::{
+    Client, Config, ConsumeFrom, ConsumeStatus, Message, Producer, ProducerConfig, PushConfig, PushConsumer,
+};
 use serde_json::Value;
 use wire::codes::request;
 
@@ -66,8 +68,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 async fn member(namesrv: &str, name: &str, group: &str, topic: &str, tag: &str) -> (Client, PushConsumer) {
     let config = Config { instance_name: name.to_owned(), ..Config::new(namesrv) };
     let client = Client::start(config).expect("a client");
-    let config = PushConfig { from: From::First, ..PushConfig::new(group, topic, tag) };
-    let start = async || PushConsumer::start(&client, config.clone(), |_| Verdict::Done).await;
+    let config = PushConfig { from: ConsumeFrom::First, ..PushConfig::new(group, topic, tag) };
+    let start = async || PushConsumer::start(&client, config.clone(), |_| ConsumeStatus::Done).await;
     let consumer = patiently(start).await.expect("a consumer");
     (client, consumer)
 }

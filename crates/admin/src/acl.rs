@@ -1,12 +1,12 @@
 //! Operations on acls (Auth 2.0): permissions of users.
 
 use crate::arguments::{BROKER, BROKERS, optional, place, required};
-use crate::copy::{Copied, change_targets};
+use crate::copy::{CopyKind, change_targets};
 use crate::operation::{Operation, Typed, Written, operations};
 use crate::request::{Request, body};
 use crate::text::Table;
 use crate::{Argument, Arguments, Error, Session};
-use client::Reply;
+use client::Response;
 use serde::Serialize;
 use wire::body::{AclInfo, PolicyEntryInfo, PolicyInfo};
 use wire::codes::request;
@@ -44,7 +44,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "acl":
         |session, arguments| COPIED.copy(session, arguments);
 };
 
-const COPIED: Copied<AclInfo> = Copied {
+const COPIED: CopyKind<AclInfo> = CopyKind {
     word: "acl",
     field: "subject",
     list: request::AUTH_LIST_ACL,
@@ -141,7 +141,7 @@ async fn entries_of(
     session: &Session,
     arguments: &Arguments,
     ask: &Request,
-    read: fn(&str, &Reply) -> Result<Vec<AclInfo>, Error>,
+    read: fn(&str, &Response) -> Result<Vec<AclInfo>, Error>,
 ) -> Result<AclEntries, Error> {
     let mut outcomes = Vec::new();
     for broker in session.masters(arguments).await? {

@@ -5,7 +5,7 @@ use crate::broker::{Settings, set_on};
 use crate::operation::{Operation, Typed, Written, operations};
 use crate::request::{Request, body};
 use crate::{Argument, Arguments, Error, Session};
-use client::Reply;
+use client::Response;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use wire::body::{BrokerReplicasInfo, ReplicaIdentity};
@@ -359,7 +359,7 @@ async fn elect(session: &Session, arguments: &Arguments) -> Result<Elected, Erro
         .with("brokerName", &broker)
         .with("brokerId", arguments.need("id")?)
         .with("designateElect", true);
-    let reply: Reply = session.change(&leader, &ask).await?.unwrap_or_default();
+    let reply: Response = session.change(&leader, &ask).await?.unwrap_or_default();
     let text = |name: &str| reply.text(name).unwrap_or_default().to_owned();
     let (master_epoch, in_sync_epoch) = (text("masterEpoch"), text("syncStateSetEpoch"));
     Ok(Elected { cluster, broker, master: text("masterAddress"), master_epoch, in_sync_epoch })

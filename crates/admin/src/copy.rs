@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use wire::json;
 
 /// Kind of thing to copy: its word, the header field with its name, and the requests about it.
-pub(crate) struct Copied<T> {
+pub(crate) struct CopyKind<T> {
     pub word: &'static str,
     pub field: &'static str,
     pub list: i32,
@@ -20,7 +20,7 @@ pub(crate) struct Copied<T> {
     pub name: fn(&T) -> &str,
 }
 
-impl<T: Serialize + DeserializeOwned> Copied<T> {
+impl<T: Serialize + DeserializeOwned> CopyKind<T> {
     async fn get(&self, session: &Session, broker: &str, name: &str) -> Result<Option<T>, Error> {
         let reply = session.look(broker, &Request::new(self.get).with(self.field, name)).await?;
         if reply.body.is_empty() { Ok(None) } else { body(broker, &reply).map(Some) }

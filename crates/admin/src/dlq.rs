@@ -30,7 +30,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "dlq":
          place("offset", ("", ""), "offset in that queue")], resend;
 };
 
-async fn list(session: &Session, arguments: &Arguments) -> Result<crate::message::Printed, Error> {
+async fn list(session: &Session, arguments: &Arguments) -> Result<crate::message::QueueMessages, Error> {
     let mut of_topic = arguments.clone();
     of_topic.set("topic", format!("{DLQ_PREFIX}{}", arguments.need("group")?));
     message::messages_of(session, &of_topic).await

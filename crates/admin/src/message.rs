@@ -19,7 +19,7 @@ pub(crate) use due::delay_ms;
 pub use due::{DueCount, Waiting};
 pub(crate) use find::TOOLS_GROUP;
 pub use newest::Newest;
-pub(crate) use print::{Printed, topic as messages_of};
+pub(crate) use print::{QueueMessages, topic as messages_of};
 pub(crate) use send::{Sent, send_message};
 pub(crate) use send_time::to_clusters;
 pub use trace::TraceEvent;

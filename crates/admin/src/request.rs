@@ -1,7 +1,7 @@
 //! Requests to servers, and reading their answers.
 
 use crate::Error;
-use client::Reply;
+use client::Response;
 use serde::Deserialize;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -140,12 +140,12 @@ pub(crate) fn split<T>(outcomes: Vec<Result<T, Error>>) -> Result<(Vec<T>, Vec<E
 }
 
 /// Reads the JSON body of an answer.
-pub(crate) fn body<T: for<'a> Deserialize<'a>>(server: &str, reply: &Reply) -> Result<T, Error> {
+pub(crate) fn body<T: for<'a> Deserialize<'a>>(server: &str, reply: &Response) -> Result<T, Error> {
     json::from_slice(&reply.body).map_err(|why| malformed(server, why.to_string()))
 }
 
 /// Reads a number from the header of an answer.
-pub(crate) fn number(server: &str, reply: &Reply, field: &str) -> Result<i64, Error> {
+pub(crate) fn number(server: &str, reply: &Response, field: &str) -> Result<i64, Error> {
     let text = reply.text(field);
     let number = text.and_then(|text| text.parse().ok());
     number.ok_or_else(|| malformed(server, format!("expected a number as {field}, found {text:?}")))

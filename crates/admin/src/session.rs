@@ -4,7 +4,7 @@ use crate::error::texts;
 use crate::request::{Request, body, split};
 use crate::text::{TIME_HELP, parse_time_at};
 use crate::{Arguments, Error};
-use client::{Client, Reply};
+use client::{Client, Response};
 use serde::Serialize;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -109,7 +109,7 @@ impl Session {
     }
 
     /// Sends a request that only reads.
-    pub(crate) async fn look(&self, server: &str, request: &Request) -> Result<Reply, Error> {
+    pub(crate) async fn look(&self, server: &str, request: &Request) -> Result<Response, Error> {
         self.look_within(server, request, TIMEOUT).await
     }
 
@@ -119,13 +119,13 @@ impl Session {
         server: &str,
         request: &Request,
         timeout: Duration,
-    ) -> Result<Reply, Error> {
+    ) -> Result<Response, Error> {
         let reply = self.client.call(server, request.code, timeout, |frame| request.write(frame)).await;
         reply.map_err(Error::from)
     }
 
     /// Sends a request that changes something; `None` in a dry run.
-    pub(crate) async fn change(&self, server: &str, request: &Request) -> Result<Option<Reply>, Error> {
+    pub(crate) async fn change(&self, server: &str, request: &Request) -> Result<Option<Response>, Error> {
         let Some(planned) = &self.planned else {
             return self.look(server, request).await.map(Some);
         };
@@ -176,7 +176,7 @@ impl Session {
         servers: Vec<&'a str>,
         request: &Request,
         missing: Error,
-    ) -> Result<(Reply, &'a str), Error> {
+    ) -> Result<(Response, &'a str), Error> {
         let mut failure = missing;
         for server in servers {
             match self.look(server, request).await {
@@ -190,7 +190,7 @@ impl Session {
 
     /// Sends a request that only reads to the first name server that answers. The name server that answered last is
     /// asked first, because a lost name server would delay each request.
-    pub(crate) async fn ask_name_server(&self, request: &Request) -> Result<(Reply, &str), Error> {
+    pub(crate) async fn ask_name_server(&self, request: &Request) -> Result<(Response, &str), Error> {
         let first = self.last_answered.load(Relaxed).min(self.name_servers.len());
         let (before, servers) = self.name_servers.split_at(first);
         let servers = servers.iter().chain(before).map(String::as_str).collect();

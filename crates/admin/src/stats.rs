@@ -22,7 +22,7 @@ pub(crate) const SILENT_MAX: usize = 3;
 
 /// A topic or group that was created or changed, and where.
 #[derive(Serialize)]
-pub(crate) struct Created<T> {
+pub(crate) struct CreatedConfig<T> {
     /// Addresses of the brokers.
     pub brokers: Vec<String>,
     /// Created topic or group.
@@ -63,7 +63,8 @@ pub(crate) async fn topics(session: &Session) -> Result<Vec<String>, Error> {
     Ok(topics)
 }
 
-/// The groups that consume a topic, by the account of the first of its brokers that answers. Brokers are pairs of name and address.
+/// The groups that consume a topic, as the first broker of the topic that answers reports them.
+/// Brokers are pairs of name and address.
 pub(crate) async fn groups_of(
     session: &Session,
     brokers: &[(String, String)],
@@ -90,7 +91,8 @@ pub(crate) async fn broker_of_group(
     }
 }
 
-/// The members of a group, by the account of the given broker, otherwise of the first of its brokers that answers.
+/// The members of a group, as the given broker reports them, otherwise the first broker of the
+/// group that answers.
 pub(crate) async fn consumer_connection(
     session: &Session,
     group: &str,

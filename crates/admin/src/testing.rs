@@ -209,7 +209,7 @@ async fn answer(mut stream: TcpStream, name: String, answers: Answers) {
             barrier.wait().await;
         }
         let mut out = Vec::new();
-        let head = Head { remark: said.remark, ..command.reply(said.code) };
+        let head = Head { remark: said.remark, ..command.response(said.code) };
         let frame = FrameWriter::begin(&mut out, head);
         said.fields.iter().fold(frame, |frame, (name, value)| frame.text(name, value)).finish(&said.body);
         stream.write_all(&out).await.unwrap();

@@ -1,7 +1,7 @@
 //! Operations on users (Auth 2.0).
 
 use crate::arguments::{BROKER, BROKERS, optional, place};
-use crate::copy::{Copied, change_targets};
+use crate::copy::{CopyKind, change_targets};
 use crate::operation::{Operation, Typed, Written, operations};
 use crate::request::{Request, body};
 use crate::text::Table;
@@ -39,7 +39,7 @@ pub(crate) const OPERATIONS: &[Operation] = operations! { "user":
         |session, arguments| COPIED.copy(session, arguments);
 };
 
-const COPIED: Copied<UserInfo> = Copied {
+const COPIED: CopyKind<UserInfo> = CopyKind {
     word: "user",
     field: "username",
     list: request::AUTH_LIST_USER,

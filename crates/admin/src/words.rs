@@ -67,6 +67,8 @@ static FLAGS: Words = Words::new(include_str!("words/zh/flags.tsv"));
 static HELP: Words = Words::new(include_str!("words/zh/help.tsv"));
 /// Screens of `vostok top`.
 static SCREEN: Words = Words::new(include_str!("words/zh/screen.tsv"));
+/// Errors of the operating system and of the standard library, like [`ERRORS`].
+static SYSTEM: Words = Words::new(include_str!("words/zh/system.tsv"));
 /// Texts of `clap` itself, in the order in which they are replaced in its output.
 static CLAP: Words = Words::new(include_str!("words/zh/clap.tsv"));
 
@@ -97,16 +99,47 @@ impl Lang {
 
     /// The text of an error, warning or question. Texts of servers stay as they are.
     pub fn error(self, english: &str) -> String {
-        let translated = || ERRORS.iter().find_map(|(from, to)| fill(english, from, to));
-        self.pick(None, Some(())).and_then(|()| translated()).unwrap_or_else(|| english.to_owned())
+        self.message(english, &[])
+    }
+
+    /// The text of a message; `more` are tables of messages outside of this crate. Lines without a translation stay as
+    /// they are.
+    pub fn message(self, english: &str, more: &[&Words]) -> String {
+        let line = |line: &str| message(line, more).unwrap_or_else(|| line.to_owned());
+        let lines = || english.split('\n').map(line).collect::<Vec<_>>().join("\n");
+        self.pick(None, Some(()))
+            .map_or_else(|| english.to_owned(), |()| message(english, more).unwrap_or_else(lines))
     }
 }
 
-/// The text of `to` with the values that `english` has at the places `{}` of `from`; `None` if the texts differ elsewhere.
-/// `{1}` and so on in `to` name a place.
-fn fill(english: &str, from: &str, to: &str) -> Option<String> {
-    let mut parts = from.split("{}");
-    let mut rest = english.strip_prefix(parts.next()?)?;
+/// The Chinese of a message: of the row that shares most text with it, or of its parts between colons, semicolons or commas.
+fn message(english: &str, more: &[&Words]) -> Option<String> {
+    let tables = more.iter().copied().chain([&ERRORS, &SYSTEM]);
+    let rows = tables.flat_map(Words::iter);
+    let filled =
+        rows.filter_map(|(from, to)| Some((from.replace("{}", "").len(), to, values(english, from)?)));
+    let translated = |part: &str| FLAGS.get(part).map(str::to_owned).or_else(|| message(part, more));
+    let shown = |part: &str| translated(part).unwrap_or_else(|| part.to_owned());
+    if let Some((_, to, values)) = filled.max_by_key(|row| row.0) {
+        let numbered = (1..).zip(&values);
+        let fill =
+            |text: String, (number, it): (u32, &&str)| text.replace(&format!("{{{number}}}"), &shown(it));
+        return Some(numbered.fold(to.to_owned(), fill));
+    }
+    let is_in = |(separator, _): &&(&str, &str)| english.contains(separator);
+    let (separator, chinese) = [(": ", "："), ("; ", "；"), (", ", "，")].iter().find(is_in)?;
+    let (first, rest) = english.split_once(separator)?;
+    let (known, known_rest) = (translated(first), translated(rest));
+    (known.is_some() || known_rest.is_some()).then(|| {
+        let or = |known: Option<String>, part: &str| known.unwrap_or_else(|| part.to_owned());
+        format!("{}{chinese}{}", or(known, first), or(known_rest, rest))
+    })
+}
+
+/// The values that a text has at the places `{}` of a template; `None` if the texts differ elsewhere.
+fn values<'a>(text: &'a str, template: &str) -> Option<Vec<&'a str>> {
+    let mut parts = template.split("{}");
+    let mut rest = text.strip_prefix(parts.next()?)?;
     let (mut values, mut parts) = (Vec::new(), parts.peekable());
     while let Some(part) = parts.next() {
         let end = match parts.peek() {
@@ -118,11 +151,7 @@ fn fill(english: &str, from: &str, to: &str) -> Option<String> {
         values.push(&rest[..end]);
         rest = &rest[end + part.len()..];
     }
-    let numbered = (1..).zip(&values);
-    let value = |value: &str| FLAGS.get(value).unwrap_or(value).to_owned();
-    rest.is_empty().then(|| {
-        numbered.fold(to.to_owned(), |text, (number, it)| text.replace(&format!("{{{number}}}"), &value(it)))
-    })
+    rest.is_empty().then_some(values)
 }
 
 /// Translates the help of a command and of all commands below. `more` are the texts of commands outside of this crate.
@@ -177,11 +206,21 @@ fn find(english: &str, more: &Words) -> Option<String> {
         .or_else(|| english.contains('\n').then(lines)?)
 }
 
-/// Translates the output of `clap`: help, and errors about arguments.
-pub fn localize_output(output: &str, lang: Lang) -> String {
-    let all = CLAP.iter().filter(|_| lang == Lang::Zh);
-    let text = all.fold(output.to_owned(), |text, (english, chinese)| text.replace(english, chinese));
-    if lang == Lang::Zh { text.replace("： ", "：") } else { text }
+/// Translates the output of `clap`: help, and errors about arguments. `more` has the reasons for which a value is refused.
+pub fn localize_output(output: &str, lang: Lang, more: &[&Words]) -> String {
+    if lang == Lang::En {
+        return output.to_owned();
+    }
+    let line = |line: &str| {
+        let reason = line.find("' for '").and_then(|at| Some(at + line[at..].find("': ")? + "': ".len()));
+        let reason = reason.filter(|_| line.starts_with("error: invalid value '"));
+        reason.map_or_else(
+            || line.to_owned(),
+            |at| line[..at - ": ".len()].to_owned() + "：" + &lang.message(&line[at..], more),
+        )
+    };
+    let text = output.split('\n').map(line).collect::<Vec<_>>().join("\n");
+    CLAP.iter().fold(text, |text, (english, chinese)| text.replace(english, chinese)).replace("： ", "：")
 }
 
 /// The texts of the help of a command and of all commands below that have no translation.

@@ -6,6 +6,8 @@ use jiff::tz::{Offset, TimeZone};
 
 /// Longest name of a time zone.
 const NAME_MAX: usize = 64;
+/// Length of a time in UTC as [`crate::time`] writes it.
+const UTC_LEN: usize = "2026-01-31T12:00:00.000Z".len();
 
 /// A time zone with its name.
 #[derive(Clone, Debug)]
@@ -38,6 +40,23 @@ impl Zone {
         };
         let zone = TimeZone::get(name).ok().or_else(fixed)?;
         Some(Self { name: name.to_owned(), zone })
+    }
+
+    /// Replaces the times in a text, which are written as by [`crate::time`] in UTC, by times in the zone.
+    pub fn localized(&self, text: &str) -> String {
+        let (mut out, mut from) = (String::new(), 0);
+        for (end, _) in text.match_indices('Z') {
+            let begin = (end + 1).checked_sub(UTC_LEN).filter(|begin| *begin >= from);
+            let time =
+                begin.and_then(|begin| Some((begin, text.get(begin..=end)?.parse::<Timestamp>().ok()?)));
+            if let Some((begin, time)) = time {
+                out.push_str(&text[from..begin]);
+                out.push_str(&self.time(time.as_millisecond()));
+                from = end + 1;
+            }
+        }
+        out.push_str(&text[from..]);
+        out
     }
 
     /// Name of the zone.
@@ -85,6 +104,9 @@ mod tests {
                 assert_eq!(zone.read(field), Some(noon_ms), "{text} {field}");
             }
             assert_eq!(zone.read(&zone.field(noon_ms)), Some(noon_ms));
+            let evidence = "ZZ：最后 2026-01-31T12:00:00.000Z, 2026-01-31T20:00:00.000Z of Z";
+            let local = "ZZ：最后 2026-01-31 20:00:00.000, 2026-02-01 04:00:00.000 of Z";
+            assert_eq!(zone.localized(evidence), local);
         }
         assert_eq!(Zone::default().read("2026-01-31T12:00"), Some(noon_ms));
         for text in [

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use auth::{Action, Actions, Auth, AuthConfig, Identity, Need, PlainFiles, Request, Resource, Signed};
+use auth::{Action, Actions, Auth, AuthConfig, Permission, PlainFiles, Request, Resource, Signable, Subject};
 use base64::Engine as _;
 use hmac::{Hmac, Mac as _};
 use sha1::Sha1;
@@ -46,7 +46,7 @@ fn main() {
         if !one_user_has_all {
             send(&auth);
             let info = UserInfo { password: Some("another-secret".to_owned()), ..UserInfo::default() };
-            let change = || auth.update_user(&Identity::Off, "user-00007", &info).expect("a change");
+            let change = || auth.update_user(&Subject::Off, "user-00007", &info).expect("a change");
             println!("  change of a user: {:?}", best(5, change));
         }
     }
@@ -103,20 +103,20 @@ fn fill(home: &std::path::Path, one_user_has_all: bool) {
 
 fn decisions(auth: &Auth, entries: usize) {
     let caller = "10.1.2.3".parse().expect("an address");
-    let user = Identity::User("user-00000".into());
+    let user = Subject::User("user-00000".into());
     for (what, suffix) in [("literal", ""), ("prefix", "-suffix")] {
         let odd = usize::from(suffix.is_empty());
         let names: Vec<_> =
             (0..entries.min(1000)).map(|at| format!("topic-{:06}{suffix}", at / 2 * 2 + odd)).collect();
         let cost = each(|at| {
             let resource = Resource::topic(&names[at % names.len()]);
-            let needed = Need::new(resource, Actions::of(&[Action::Pub]));
+            let needed = Permission::new(resource, Actions::of(&[Action::Pub]));
             let ruling = auth.decide(&user, Request::Code(310), caller, &[needed]);
             assert!(black_box(ruling).is_allowed());
         });
         println!("  decision by {what}: {cost:?}");
     }
-    let none = Need::new(Resource::topic("zzz"), Actions::of(&[Action::Pub]));
+    let none = Permission::new(Resource::topic("zzz"), Actions::of(&[Action::Pub]));
     let cost = each(|_| {
         assert!(!black_box(auth.decide(&user, Request::Code(310), caller, &[none])).is_allowed());
     });
@@ -156,7 +156,7 @@ fn send(auth: &Auth) {
     });
     let signed = each(|_| {
         let command = Command::decode(&mut frame).expect("a frame");
-        black_box(auth.verify(&Signed::from(&command)).expect("the signature holds"));
+        black_box(auth.verify(&Signable::from(&command)).expect("the signature holds"));
     });
     println!("  signature of a send of 1 KiB: {:?} (decoding alone {plain:?})", signed.saturating_sub(plain));
 }

@@ -9,10 +9,10 @@ use serde::Deserialize;
 use wire::body::{AclInfo, PolicyInfo, UserInfo};
 use wire::json;
 
-use crate::error::{AuthError, Result, shown};
+use crate::error::{AuthError, Result, printable};
 use crate::file::{self, FileError, FileId};
 use crate::names::{PolicyType, UserStatus, UserType};
-use crate::policy::{Entry, EntryTexts, Policies, Policy};
+use crate::policy::{Policies, Policy, PolicyEntry, PolicyEntryTexts};
 use crate::signature::SigningKey;
 
 /// Bytes that the name of a user may have at most.
@@ -77,7 +77,7 @@ impl Account {
 
     /// Returns the policies in the form of requests and the file, with the entries that `shows` accepts. `None`
     /// without any entry.
-    pub(crate) fn acl(&self, shows: impl Fn(&Entry) -> bool) -> Option<AclInfo> {
+    pub(crate) fn acl(&self, shows: impl Fn(&PolicyEntry) -> bool) -> Option<AclInfo> {
         let policy = |kind: PolicyType| {
             let entries: Vec<_> =
                 self.policies.of(kind).entries().iter().filter(|it| shows(it)).map(Into::into).collect();
@@ -115,7 +115,8 @@ pub(crate) fn user_of(subject: &str) -> Option<&str> {
 pub(crate) fn policies_of(acl: &AclInfo) -> Result<Policies> {
     let mut policies = Vec::new();
     for PolicyInfo { policy_type, entries } in acl.policies.iter().flatten() {
-        let entries = entries.iter().flatten().map(|entry| Entry::try_from(EntryTexts::from(entry)));
+        let entries =
+            entries.iter().flatten().map(|entry| PolicyEntry::try_from(PolicyEntryTexts::from(entry)));
         let entries = entries.collect::<Result<_, _>>()?;
         policies.push(StoredPolicy { policy_type: policy_type.clone(), entries });
     }
@@ -134,7 +135,7 @@ struct StoredAcl {
 #[serde(default, rename_all = "camelCase")]
 struct StoredPolicy {
     policy_type: Option<String>,
-    entries: Vec<Entry>,
+    entries: Vec<PolicyEntry>,
 }
 
 /// The policies of an acl, each with all entries of its type in the order in which they are given.
@@ -260,7 +261,7 @@ impl Files {
 ///
 /// # Errors
 /// A text about the first user or acl that is not valid.
-pub(crate) fn of_lists(users: &[u8], acls: &[u8]) -> Result<Accounts, String> {
+pub(crate) fn parse_accounts(users: &[u8], acls: &[u8]) -> Result<Accounts, String> {
     let (mut users, mut acls): (Vec<UserInfo>, Vec<StoredAcl>) = (parse(users)?, parse(acls)?);
     for info in &mut users {
         if info.password.is_none() {
@@ -284,7 +285,7 @@ fn users_of(infos: &[UserInfo]) -> Result<Accounts, String> {
 /// Assigns acls to users. An acl of a user that does not exist is dropped.
 fn add_acls(users: &mut Accounts, acls: Vec<StoredAcl>) -> Result<(), String> {
     for StoredAcl { subject, policies } in acls {
-        let bad = |reason: &str| format!("acl of {:?}: {reason}", shown(&subject));
+        let bad = |reason: &str| format!("acl of {:?}: {reason}", printable(&subject));
         let name = user_of(&subject).ok_or_else(|| bad("the subject is not a user"))?;
         let policies = by_type(policies);
         if policies.is_empty() {
@@ -292,7 +293,7 @@ fn add_acls(users: &mut Accounts, acls: Vec<StoredAcl>) -> Result<(), String> {
         }
         match changed(users, name) {
             Some(account) => merge(&mut account.policies, policies),
-            None => tracing::warn!(user = shown(name), "acl of a user that does not exist is dropped"),
+            None => tracing::warn!(user = printable(name), "acl of a user that does not exist is dropped"),
         }
     }
     Ok(())
@@ -314,7 +315,7 @@ fn damaged(path: &Path, reason: String) -> LoadError {
 
 fn account_of(info: &UserInfo) -> Result<Account, String> {
     let name = info.username.as_deref().unwrap_or_default();
-    let bad = |what: &str| format!("user {:?}: {what}", shown(name));
+    let bad = |what: &str| format!("user {:?}: {what}", printable(name));
     let kind = info.user_type.as_deref().and_then(UserType::from_name);
     let status = info.user_status.as_deref().and_then(UserStatus::from_name);
     let kind = kind.ok_or_else(|| bad("userType is neither Super nor Normal"))?;

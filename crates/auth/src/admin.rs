@@ -7,11 +7,11 @@ use std::sync::Arc;
 use wire::body::{AclInfo, UserInfo};
 
 use crate::accounts::{Account, Accounts, Files, changed, merge, policies_of, user_of};
-use crate::auth::{Auth, Identity};
-use crate::error::{AuthError, Result, shown};
+use crate::auth::{Auth, Subject};
+use crate::error::{AuthError, Result, printable};
 use crate::file::FileError;
 use crate::names::{PolicyType, UserType};
-use crate::policy::{Entry, Policies};
+use crate::policy::{Policies, PolicyEntry};
 use crate::resource::Pattern;
 
 /// Function that writes one of the two files.
@@ -23,7 +23,7 @@ impl Auth {
     /// # Errors
     /// [`AuthError::BlankUser`], [`AuthError::SuperNeeded`] when a caller who is not super makes a super user,
     /// [`AuthError::Invalid`] for a blank password or a user that exists, [`AuthError::TooLong`], [`AuthError::NotStored`].
-    pub fn create_user(&self, caller: &Identity, user: &str, info: &UserInfo) -> Result<()> {
+    pub fn create_user(&self, caller: &Subject, user: &str, info: &UserInfo) -> Result<()> {
         let user = named(user)?;
         if makes_super(info) && !self.is_super(caller) {
             return Err(AuthError::SuperNeeded("create"));
@@ -46,7 +46,7 @@ impl Auth {
     /// [`AuthError::BlankUser`], [`AuthError::SuperNeeded`] and [`AuthError::Invalid`] when a caller who is not super makes or
     /// changes a super user, [`AuthError::Invalid`] for a user that does not exist, [`AuthError::TooLong`],
     /// [`AuthError::NotStored`].
-    pub fn update_user(&self, caller: &Identity, user: &str, info: &UserInfo) -> Result<()> {
+    pub fn update_user(&self, caller: &Subject, user: &str, info: &UserInfo) -> Result<()> {
         let user = named(user)?;
         let is_super = self.is_super(caller);
         if makes_super(info) && !is_super {
@@ -64,7 +64,7 @@ impl Auth {
     /// # Errors
     /// [`AuthError::Invalid`] for a blank name, or when a caller who is not super removes a super user;
     /// [`AuthError::NotStored`].
-    pub fn delete_user(&self, caller: &Identity, user: &str) -> Result<()> {
+    pub fn delete_user(&self, caller: &Subject, user: &str) -> Result<()> {
         named(user).map_err(|_| AuthError::Invalid("username can not be blank"))?;
         let is_super = self.is_super(caller);
         self.change(self.settings().keeps_users, Files::save, |accounts| {
@@ -77,14 +77,14 @@ impl Auth {
     ///
     /// # Errors
     /// [`AuthError::BlankUser`].
-    pub fn user(&self, caller: &Identity, user: &str) -> Result<Option<UserInfo>> {
+    pub fn user(&self, caller: &Subject, user: &str) -> Result<Option<UserInfo>> {
         let user = named(user)?;
         let is_super = self.is_super(caller);
         Ok(self.accounts().get(user).map(|account| info_for(account, is_super)))
     }
 
     /// Returns the users whose name contains `filter`, by name (request 3005). Only super users see passwords.
-    pub fn users(&self, caller: &Identity, filter: &str) -> Vec<UserInfo> {
+    pub fn users(&self, caller: &Subject, filter: &str) -> Vec<UserInfo> {
         let is_super = self.is_super(caller);
         let accounts = self.accounts();
         let found = accounts.values().filter(|account| account.name.contains(filter));
@@ -106,7 +106,7 @@ impl Auth {
         let policies = policies_of(acl)?;
         self.change(self.settings().keeps_acls, Files::save_acls, |accounts| {
             let account =
-                changed(accounts, user).ok_or_else(|| AuthError::SubjectNotExist(shown(subject)))?;
+                changed(accounts, user).ok_or_else(|| AuthError::SubjectNotExist(printable(subject)))?;
             merge(&mut account.policies, policies);
             Ok(())
         })
@@ -153,7 +153,7 @@ impl Auth {
     pub fn acls(&self, subject: &str, resource: &str) -> Vec<AclInfo> {
         let accounts = self.accounts();
         let found = accounts.values().filter(|account| account.subject().contains(subject));
-        let shows = |it: &Entry| resource.is_empty() || it.pattern.to_string().contains(resource);
+        let shows = |it: &PolicyEntry| resource.is_empty() || it.pattern.to_string().contains(resource);
         found.filter_map(|account| account.acl(shows)).collect()
     }
 

@@ -1,10 +1,10 @@
 //! Admission of requests: authentication and authorization with their audit lines, the same for every server.
 
 use crate::audit::{self, Origin};
-use crate::auth::{Attempt, Auth, Denied, Identity};
+use crate::auth::{Attempt, Auth, Denial, Subject};
 use crate::config::{Request, Switch};
 use crate::error::{AuthError, Result};
-use crate::resource::Need;
+use crate::resource::Permission;
 
 /// Writes an audit line. The number is the time in milliseconds since 1970.
 pub(crate) type Log = Box<dyn Fn(i64, &str) + Send + Sync>;
@@ -31,8 +31,8 @@ impl Auth {
     pub fn authenticate(
         &self,
         attempt: Attempt<'_>,
-        verify: impl FnOnce() -> Result<Identity>,
-    ) -> Result<Identity, Denied> {
+        verify: impl FnOnce() -> Result<Subject>,
+    ) -> Result<Subject, Denial> {
         let result = self.in_turn(attempt, verify);
         if result.is_err() || self.logs_served_requests() {
             let shown = result.as_ref().map_err(|denied| &denied.error);
@@ -49,9 +49,9 @@ impl Auth {
     pub fn authorize<'n>(
         &self,
         now_ms: i64,
-        (sender, request): (&Identity, Request<'_>),
+        (sender, request): (&Subject, Request<'_>),
         origin: Origin,
-        needs: impl FnOnce() -> Result<Vec<Need<'n>>>,
+        needs: impl FnOnce() -> Result<Vec<Permission<'n>>>,
     ) -> Result<()> {
         if !self.is_authorizing() {
             return Ok(());
@@ -75,7 +75,7 @@ impl Auth {
     pub fn log_refusal(
         &self,
         now_ms: i64,
-        (sender, request): (&Identity, Request<'_>),
+        (sender, request): (&Subject, Request<'_>),
         origin: Origin,
         reason: &AuthError,
     ) {

@@ -3,10 +3,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::auth::{Identity, Ruling};
+use crate::auth::{Ruling, Subject};
 use crate::config::Request;
-use crate::error::{AuthError, shown};
-use crate::resource::Need;
+use crate::error::{AuthError, printable};
+use crate::resource::Permission;
 
 /// Origin of a request.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ impl Origin {
 }
 
 /// Makes the line about an authentication. RocketMQ writes failures at level info, and successes at debug.
-pub fn authentication(user: &str, origin: Origin, result: Result<&Identity, &AuthError>) -> String {
+pub fn authentication(user: &str, origin: Origin, result: Result<&Subject, &AuthError>) -> String {
     let (word, reason) = match result {
         Ok(_) => ("success", "verified".to_owned()),
         Err(error) => ("failed", error.to_string()),
@@ -34,16 +34,16 @@ pub fn authentication(user: &str, origin: Origin, result: Result<&Identity, &Aut
     let Origin { address, connection } = origin;
     format!(
         "[AUTHENTICATION] User:{} is authenticated {word} with Signature = ***. address = {address}, connection = {connection}, rule = {reason}",
-        shown(user),
+        printable(user),
     )
 }
 
 /// The line about a decision. RocketMQ writes it at level info when the request is refused, else at debug.
 pub fn authorization(
-    identity: &Identity,
+    identity: &Subject,
     origin: Origin,
     request: Request<'_>,
-    needed: &Need<'_>,
+    needed: &Permission<'_>,
     ruling: &Ruling,
 ) -> String {
     let word = if ruling.is_allowed() { "Allow" } else { "Deny" };
@@ -53,27 +53,27 @@ pub fn authorization(
 
 /// Makes the line about a request that is refused before its needs are known, or by ACL 1.0. RocketMQ writes no such
 /// line.
-pub fn refusal(identity: &Identity, origin: Origin, request: Request<'_>, reason: &str) -> String {
+pub fn refusal(identity: &Subject, origin: Origin, request: Request<'_>, reason: &str) -> String {
     decision((identity, origin, request), "Deny", ("null", "null"), reason)
 }
 
 fn decision(
-    (identity, origin, request): (&Identity, Origin, Request<'_>),
+    (identity, origin, request): (&Subject, Origin, Request<'_>),
     word: &str,
     (actions, resource): (&str, &str),
     rule: &str,
 ) -> String {
     let subject = match identity {
-        Identity::User(name) => format!("User:{}", shown(name)),
-        Identity::Off | Identity::Anonymous => "null".to_owned(),
+        Subject::User(name) => format!("User:{}", printable(name)),
+        Subject::Off | Subject::Anonymous => "null".to_owned(),
     };
     let Origin { address, connection } = origin;
     format!(
         "[AUTHORIZATION] Subject = {subject} is {word} Action = {actions} from sourceIp = {address} on resource = {} for request = {}. \
          connection = {connection}, rule = {}",
-        shown(resource),
-        shown(&request.to_string()),
-        shown(rule),
+        printable(resource),
+        printable(&request.to_string()),
+        printable(rule),
     )
 }
 

@@ -12,18 +12,18 @@ use crate::accounts::{self, Account, Accounts, Files, LoadError};
 use crate::admission::Log;
 use crate::audit::Origin;
 use crate::config::{AuthConfig, ConfigError, Request, Settings, Switch};
-use crate::error::{AuthError, Result, shown};
-use crate::failures::{AnswerTime, Failures, Mark};
+use crate::error::{AuthError, Result, printable};
+use crate::failures::{Failures, Mark, ResponseTime};
 use crate::names::{Decision, PolicyType, UserStatus, UserType};
-use crate::plain::{PlainError, PlainFiles, Rules};
-use crate::policy::Entry;
-use crate::resource::Need;
+use crate::plain::{PlainError, PlainFiles, PlainRules};
+use crate::policy::PolicyEntry;
+use crate::resource::Permission;
 use crate::seal::{Arrival, Seals};
-use crate::signature::{GrpcCredentials, Metadata, Older, SIGNATURE_BYTES, Signed, SigningKey};
+use crate::signature::{GrpcCredentials, Metadata, SIGNATURE_BYTES, Signable, SigningKey, UnsignedQuery};
 
 /// Verified sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Identity {
+pub enum Subject {
     /// Authentication is off, so that every client may do everything.
     Off,
     /// The request needs no signature, and has no valid signature.
@@ -33,7 +33,7 @@ pub enum Identity {
 }
 
 /// Result of verifying a request: its sender, or the reason of the refusal.
-type Verdict = Result<Identity>;
+type SubjectResult = Result<Subject>;
 
 /// Request to verify.
 #[derive(Clone, Copy, Debug)]
@@ -52,19 +52,19 @@ pub struct Attempt<'a> {
 
 /// Refusal of a request, and the time of its response.
 #[derive(Debug)]
-pub struct Denied {
+pub struct Denial {
     /// Reason of the refusal.
     pub error: AuthError,
-    /// When the answer may leave.
-    pub answer: AnswerTime,
+    /// When the response may leave.
+    pub response_time: ResponseTime,
     /// Mark that the connection gets when the response leaves. 0 for none.
     pub mark: Mark,
 }
 
-impl From<AuthError> for Denied {
+impl From<AuthError> for Denial {
     /// A refusal that is answered at once.
     fn from(error: AuthError) -> Self {
-        Self { error, answer: AnswerTime::Now, mark: 0 }
+        Self { error, response_time: ResponseTime::Now, mark: 0 }
     }
 }
 
@@ -121,7 +121,7 @@ impl Auth {
             let before = accounts.len();
             create_missing(&settings, &mut accounts)?;
             if settings.migrates {
-                Rules::parse(&plain.read()?.files)?.migrate(&mut accounts);
+                PlainRules::parse(&plain.read()?.files)?.migrate(&mut accounts);
             }
             if accounts.len() > before {
                 files.save(&accounts).map_err(LoadError::from)?;
@@ -174,7 +174,7 @@ impl Auth {
     /// # Errors
     /// Text about the first invalid user or acl. Users and acls stay unchanged.
     pub fn take(&self, users: &[u8], acls: &[u8]) -> Result<(), String> {
-        self.replace(accounts::of_lists(users, acls)?);
+        self.replace(accounts::parse_accounts(users, acls)?);
         Ok(())
     }
 
@@ -188,10 +188,10 @@ impl Auth {
     /// # Errors
     /// [`AuthError::NoCredentials`], [`AuthError::UnknownUser`], [`AuthError::DisabledUser`], [`AuthError::Signature`], and
     /// [`AuthError::NoAuthenticationProvider`] for every request while the provider is missing.
-    pub fn verify(&self, signed: &Signed<'_>) -> Result<Identity> {
+    pub fn verify(&self, signed: &Signable<'_>) -> Result<Subject> {
         self.identify(Request::Code(signed.code), || {
             let user = signed.access_key().ok_or(AuthError::NoCredentials)?;
-            self.check(user, signed.signature(), signed.parts(Older::ByVersion))
+            self.check(user, signed.signature(), signed.parts(UnsignedQuery::ByVersion))
         })
     }
 
@@ -200,7 +200,7 @@ impl Auth {
     /// # Errors
     /// Errors of [`Auth::verify`], and [`AuthError::NoDateTime`], [`AuthError::Header`], [`AuthError::KeyValue`],
     /// [`AuthError::Credential`] and [`AuthError::Context`] for invalid credentials.
-    pub fn verify_grpc(&self, metadata: &Metadata<'_>) -> Result<Identity> {
+    pub fn verify_grpc(&self, metadata: &Metadata<'_>) -> Result<Subject> {
         self.identify(Request::Message(metadata.message), || {
             let GrpcCredentials { user, signature, content } = metadata.credentials()?;
             self.check(user, signature, [content.as_bytes()].into_iter())
@@ -217,45 +217,45 @@ impl Auth {
     pub(crate) fn in_turn(
         &self,
         attempt: Attempt<'_>,
-        verify: impl FnOnce() -> Result<Identity>,
-    ) -> Result<Identity, Denied> {
+        verify: impl FnOnce() -> Result<Subject>,
+    ) -> Result<Subject, Denial> {
         let Attempt { now_ms, origin: Origin { address, .. }, request, user, mark } = attempt;
         let reserved = self.failures.reserve_answer_time(now_ms, address, user, mark.load(Ordering::Relaxed));
         let note = || self.failures.record_failure(now_ms, address, user, reserved);
         if self.settings.authentication == Switch::On && self.settings.unsigned.contains(request) {
-            let identity = if reserved.is_none() { verify()? } else { Identity::Anonymous };
-            if identity == Identity::Anonymous && !user.is_empty() {
+            let identity = if reserved.is_none() { verify()? } else { Subject::Anonymous };
+            if identity == Subject::Anonymous && !user.is_empty() {
                 note();
             }
             return Ok(identity);
         }
-        if reserved == Some(AnswerTime::Never) {
-            return Err(Denied { error: AuthError::Slowed, answer: AnswerTime::Never, mark: 0 });
+        if reserved == Some(ResponseTime::Never) {
+            return Err(Denial { error: AuthError::Slowed, response_time: ResponseTime::Never, mark: 0 });
         }
         let identity = verify().map_err(|error| {
             // A failure as the user of the connection ends the connection's verified status.
             let own = self.failures.mark(user);
             let _ = mark.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed);
-            Denied { error, answer: note(), mark: 0 }
+            Denial { error, response_time: note(), mark: 0 }
         })?;
-        if let Identity::User(name) = &identity
+        if let Subject::User(name) = &identity
             && (reserved.is_some() || mark.load(Ordering::Relaxed) == 0)
         {
             let known = self.failures.mark(name);
-            if let Some(answer @ AnswerTime::After(_)) = reserved {
-                return Err(Denied { error: AuthError::Slowed, answer, mark: known });
+            if let Some(response_time @ ResponseTime::After(_)) = reserved {
+                return Err(Denial { error: AuthError::Slowed, response_time, mark: known });
             }
             mark.store(known, Ordering::Relaxed);
         }
         Ok(identity)
     }
 
-    fn identify(&self, request: Request<'_>, check: impl FnOnce() -> Verdict) -> Verdict {
+    fn identify(&self, request: Request<'_>, check: impl FnOnce() -> SubjectResult) -> SubjectResult {
         match self.settings.authentication {
-            Switch::Off => Ok(Identity::Off),
+            Switch::Off => Ok(Subject::Off),
             Switch::WithoutProvider => Err(AuthError::NoAuthenticationProvider),
             Switch::On if self.settings.unsigned.contains(request) => {
-                Ok(check().unwrap_or(Identity::Anonymous))
+                Ok(check().unwrap_or(Subject::Anonymous))
             }
             Switch::On => check(),
         }
@@ -268,20 +268,20 @@ impl Auth {
         user: &str,
         signature: Option<[u8; SIGNATURE_BYTES]>,
         parts: impl Iterator<Item = &'a [u8]>,
-    ) -> Verdict {
+    ) -> SubjectResult {
         let account = self.enabled(user, AuthError::UnknownUser);
         let key = account.as_ref().map_or(&self.decoy, |account| &account.key);
         let is_right = key.verify(parts, &signature.unwrap_or_default()) && signature.is_some();
         let account = account?;
-        if is_right { Ok(Identity::User(account.name.clone())) } else { Err(AuthError::Signature) }
+        if is_right { Ok(Subject::User(account.name.clone())) } else { Err(AuthError::Signature) }
     }
 
     /// Returns an enabled user. `missing` makes the error for an unknown user.
     pub(crate) fn enabled(&self, user: &str, missing: fn(String) -> AuthError) -> Result<Arc<Account>> {
-        let account = self.accounts().get(user).cloned().ok_or_else(|| missing(shown(user)))?;
+        let account = self.accounts().get(user).cloned().ok_or_else(|| missing(printable(user)))?;
         match account.status {
             UserStatus::Enable => Ok(account),
-            UserStatus::Disable => Err(AuthError::DisabledUser(shown(user))),
+            UserStatus::Disable => Err(AuthError::DisabledUser(printable(user))),
         }
     }
 
@@ -289,8 +289,8 @@ impl Auth {
     ///
     /// # Errors
     /// [`AuthError::Seal`].
-    pub fn check_seal(&self, identity: &Identity, signed: &Signed<'_>, arrival: Arrival<'_>) -> Result<()> {
-        let Identity::User(name) = identity else { return Ok(()) };
+    pub fn check_seal(&self, identity: &Subject, signed: &Signable<'_>, arrival: Arrival<'_>) -> Result<()> {
+        let Subject::User(name) = identity else { return Ok(()) };
         self.seals.check(self.settings.sealed_users.contains(name.as_ref()), signed, arrival)
     }
 
@@ -304,10 +304,10 @@ impl Auth {
     /// count: a user that was removed or disabled meanwhile is refused.
     pub fn decide(
         &self,
-        identity: &Identity,
+        identity: &Subject,
         request: Request<'_>,
         caller: IpAddr,
-        needs: &[Need<'_>],
+        needs: &[Permission<'_>],
     ) -> Ruling {
         match self.settings.authorization {
             Switch::Off => return Ruling::allow("authorization is off"),
@@ -318,7 +318,7 @@ impl Auth {
             Switch::On if needs.is_empty() => return Ruling::allow("nothing needed"),
             Switch::On => {}
         }
-        let Identity::User(name) = identity else { return Ruling::deny(AuthError::NoSubject) };
+        let Subject::User(name) = identity else { return Ruling::deny(AuthError::NoSubject) };
         let account = match self.enabled(name, AuthError::RemovedUser) {
             Ok(account) => account,
             Err(refusal) => return Ruling::deny(refusal),
@@ -337,9 +337,9 @@ impl Auth {
     }
 
     /// Whether a caller may change super users and see passwords: a super user, or any caller while authentication is off.
-    pub fn is_super(&self, identity: &Identity) -> bool {
-        let Identity::User(name) = identity else {
-            return *identity == Identity::Off && self.settings.authentication == Switch::Off;
+    pub fn is_super(&self, identity: &Subject) -> bool {
+        let Subject::User(name) = identity else {
+            return *identity == Subject::Off && self.settings.authentication == Switch::Off;
         };
         self.enabled(name, AuthError::RemovedUser).is_ok_and(|it| it.kind == UserType::Super)
     }
@@ -379,9 +379,9 @@ fn create_missing(settings: &Settings, accounts: &mut Accounts) -> Result<(), Co
     Ok(())
 }
 
-fn decide_one(account: &Arc<Account>, needed: &Need<'_>, caller: IpAddr) -> Ruling {
+fn decide_one(account: &Arc<Account>, needed: &Permission<'_>, caller: IpAddr) -> Ruling {
     let rule = match account.policies.decide(needed, caller) {
-        Some((policy, at)) => Rule::Entry(Deciding { account: account.clone(), policy, at }),
+        Some((policy, at)) => Rule::Entry(DecidingEntry { account: account.clone(), policy, at }),
         None => Rule::NoEntry,
     };
     let reason = match &rule {
@@ -390,15 +390,15 @@ fn decide_one(account: &Arc<Account>, needed: &Need<'_>, caller: IpAddr) -> Ruli
         _ => Some("no matched policies."),
     };
     let refusal = reason.map(|reason| AuthError::NoPermission {
-        user: shown(&account.subject()),
-        resource: shown(&needed.resource.to_string()),
+        user: printable(&account.subject()),
+        resource: printable(&needed.resource.to_string()),
         source_ip: caller,
         reason,
     });
     Ruling { refusal, rule, at: 0 }
 }
 
-/// The answer to whether a caller may send a request, with the rule that decided.
+/// The response to whether a caller may send a request, with the rule that decided.
 pub struct Ruling {
     /// Reason of the refusal. `None` if the request is served.
     pub refusal: Option<AuthError>,
@@ -431,7 +431,7 @@ pub enum Rule {
     /// No entry of the user's policies matches.
     NoEntry,
     /// An entry of the user's policies.
-    Entry(Deciding),
+    Entry(DecidingEntry),
 }
 
 impl std::fmt::Display for Rule {
@@ -445,14 +445,14 @@ impl std::fmt::Display for Rule {
 }
 
 /// The entry of a policy that decided.
-pub struct Deciding {
+pub struct DecidingEntry {
     account: Arc<Account>,
     policy: PolicyType,
     at: usize,
 }
 
-impl Deciding {
-    fn entry(&self) -> &Entry {
+impl DecidingEntry {
+    fn entry(&self) -> &PolicyEntry {
         &self.account.policies.of(self.policy).entries()[self.at]
     }
 }

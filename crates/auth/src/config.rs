@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 use wire::json;
-use wire::settings::{Hidden, Plain, Property, exact_switch};
+use wire::settings::{Plain, Property, SecretCodec, exact_switch};
 
 /// All settings, as configuration files name them.
 static PROPERTIES: LazyLock<Vec<Property<AuthConfig>>> = LazyLock::new(AuthConfig::properties);
@@ -22,8 +22,8 @@ wire::settings! {
         "authenticationWhitelist" Restart authentication_whitelist: String = String::new(), "request codes and gRPC messages that need no signature, separated by commas";
         "authenticationSealedUsers" Restart sealed_users: String = String::new(), "users, separated by commas, whose requests must have a seal: a signed field that names code, receiver and time, which Vostok's own callers send and no client of RocketMQ does (docs/security.md)";
         "authenticationHidesPasswords" Restart hides_passwords: String = "false".to_owned(), "whether answers 3004 and 3005 leave out passwords for requests without a seal; mqadmin copyUser and RocketMQ's proxies need the passwords";
-        "initAuthenticationUser" Restart first_user: String = String::new(), [Hidden(Plain)], "JSON with username and password of a super user that a start creates when it is missing";
-        "innerClientAuthenticationCredentials" Restart inner_user: String = String::new(), [Hidden(Plain)], "JSON with accessKey and secretKey with which the broker signs its own requests; the user is created like initAuthenticationUser";
+        "initAuthenticationUser" Restart first_user: String = String::new(), [SecretCodec(Plain)], "JSON with username and password of a super user that a start creates when it is missing";
+        "innerClientAuthenticationCredentials" Restart inner_user: String = String::new(), [SecretCodec(Plain)], "JSON with accessKey and secretKey with which the broker signs its own requests; the user is created like initAuthenticationUser";
         "authorizationEnabled" Restart authorization_enabled: String = "false".to_owned(), "users may only do what their acl allows; needs authenticationEnabled";
         "authorizationProvider" Restart authorization_provider: String = String::new(), "class; only the one of RocketMQ";
         "authorizationMetadataProvider" Restart authorization_metadata_provider: String = String::new(), "class that keeps acls, org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider; without it every request fails while authorizationEnabled is on";
@@ -105,8 +105,10 @@ impl AuthConfig {
         if authorization && !authentication {
             return Err(ConfigError(UNAUTHENTICATED.to_owned()));
         }
-        let (authentication, keeps_users) = self.part("authentication", "Authentication", authentication)?;
-        let (authorization, keeps_acls) = self.part("authorization", "Authorization", authorization)?;
+        let (authentication, keeps_users) =
+            self.read_switch("authentication", "Authentication", authentication)?;
+        let (authorization, keeps_acls) =
+            self.read_switch("authorization", "Authorization", authorization)?;
         Ok(Settings {
             authentication,
             authorization,
@@ -131,7 +133,7 @@ impl AuthConfig {
     /// Checks the classes of authentication or authorization. All classes of RocketMQ that settings may name are
     /// built in here. Returns whether requests are checked, and whether users or acls are stored. As in RocketMQ,
     /// they may be stored while the check is off.
-    fn part(&self, topic: &str, word: &str, is_on: bool) -> Result<(Switch, bool), ConfigError> {
+    fn read_switch(&self, topic: &str, word: &str, is_on: bool) -> Result<(Switch, bool), ConfigError> {
         let package = format!("org.apache.rocketmq.auth.{topic}");
         let metadata = format!("{topic}MetadataProvider");
         let local = format!("{package}.provider.Local{word}MetadataProvider");

@@ -114,6 +114,6 @@ impl AuthError {
 
 /// Returns the part of a request's name that texts repeat, without control characters. So no line of a log can be
 /// forged, and no response is as large as the request.
-pub(crate) fn shown(name: &str) -> String {
+pub(crate) fn printable(name: &str) -> String {
     name.chars().take(256).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::auth::{Auth, Identity, Rule, Ruling};
+use crate::auth::{Auth, Rule, Ruling, Subject};
 use crate::config::{Request, Settings, Switch};
 use crate::error::AuthError;
 use crate::names::PolicyType;
 use crate::policy::Policies;
-use crate::resource::Need;
+use crate::resource::Permission;
 
 /// Explanation of the decision about a request.
 pub struct Explanation {
@@ -27,14 +27,14 @@ impl Auth {
         user: &str,
         request: Request<'_>,
         caller: IpAddr,
-        needed: &[Need<'_>],
+        needed: &[Permission<'_>],
     ) -> Explanation {
         let account = self.enabled(user, AuthError::UnknownUser);
         let Settings { authentication, unsigned, .. } = self.settings();
         let is_signed = *authentication == Switch::On && !unsigned.contains(request);
         let ruling = match &account {
             Err(refusal) if is_signed => Ruling::deny(refusal.clone()),
-            _ => self.decide(&Identity::User(user.into()), request, caller, needed),
+            _ => self.decide(&Subject::User(user.into()), request, caller, needed),
         };
         let mut looks = String::new();
         if let (Rule::Entry(_) | Rule::NoEntry, Ok(account)) = (&ruling.rule, account) {
@@ -50,7 +50,7 @@ impl Auth {
 }
 
 /// Examines the entries of a user for a need. Returns true if an entry decides.
-fn look_at(policies: &Policies, needed: &Need<'_>, caller: IpAddr, looks: &mut String) -> bool {
+fn look_at(policies: &Policies, needed: &Permission<'_>, caller: IpAddr, looks: &mut String) -> bool {
     for policy in [PolicyType::Custom, PolicyType::Default] {
         for at in policies.of(policy).matching(&needed.resource) {
             let entry = &policies.of(policy).entries()[at];

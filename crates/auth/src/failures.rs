@@ -28,9 +28,9 @@ const NETWORK_MASK: u128 = u128::MAX << 64;
 /// Most addresses in a generation. The two newest generations are kept.
 const ADDRESSES_MAX: usize = 10_000;
 
-/// When an answer may leave.
+/// When a response may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerTime {
+pub enum ResponseTime {
     /// Now.
     Now,
     /// After this number of milliseconds.
@@ -47,7 +47,7 @@ pub type Mark = u64;
 /// which holds the addresses whose last failure is oldest.
 #[derive(Debug, Default)]
 pub struct Failures {
-    addresses: Mutex<Addresses>,
+    addresses: Mutex<Generations>,
     /// Time from which on no address is slowed, so that requests can skip the check. Only a hint: the lock of
     /// `addresses` orders everything.
     slowed_until: AtomicI64,
@@ -55,13 +55,13 @@ pub struct Failures {
 }
 
 #[derive(Debug, Default)]
-struct Addresses {
-    recent: HashMap<IpAddr, Address>,
-    older: HashMap<IpAddr, Address>,
+struct Generations {
+    recent: HashMap<IpAddr, AddressFailures>,
+    older: HashMap<IpAddr, AddressFailures>,
 }
 
 #[derive(Debug)]
-struct Address {
+struct AddressFailures {
     /// Times of the last failures and the users they named, at most [`FREE_FAILURES`].
     failures: VecDeque<(i64, Mark)>,
     /// When the last answer that waited leaves or left.
@@ -76,13 +76,13 @@ impl Failures {
 
     /// Returns the time of a request's response before its verification, or `None` if the request takes no turn.
     /// `mark` is that of its connection.
-    pub fn reserve_answer_time(
+    pub fn reserve_response_time(
         &self,
         now_ms: i64,
         address: IpAddr,
         user: &str,
         mark: Mark,
-    ) -> Option<AnswerTime> {
+    ) -> Option<ResponseTime> {
         if now_ms >= self.slowed_until.load(Ordering::Relaxed) {
             return None;
         }
@@ -90,9 +90,9 @@ impl Failures {
         if mark == name {
             return None;
         }
-        let Addresses { recent, older } = &mut *self.addresses.lock();
+        let Generations { recent, older } = &mut *self.addresses.lock();
         match recent.get_mut(&address).or_else(|| older.get_mut(&address)) {
-            Some(known) if known.slows(now_ms, name) => Some(known.reserve_answer_time(now_ms)),
+            Some(known) if known.slows(now_ms, name) => Some(known.reserve_response_time(now_ms)),
             _ => None,
         }
     }
@@ -104,18 +104,18 @@ impl Failures {
         now_ms: i64,
         address: IpAddr,
         user: &str,
-        reserved: Option<AnswerTime>,
-    ) -> AnswerTime {
+        reserved: Option<ResponseTime>,
+    ) -> ResponseTime {
         let (address, name) = (counted(address), self.mark(user));
-        let Addresses { recent, older } = &mut *self.addresses.lock();
+        let Generations { recent, older } = &mut *self.addresses.lock();
         let known = recent.remove(&address).or_else(|| older.remove(&address));
-        let mut known = known.filter(|known| known.is_of(now_ms)).unwrap_or_else(|| Address {
+        let mut known = known.filter(|known| known.is_of(now_ms)).unwrap_or_else(|| AddressFailures {
             failures: VecDeque::with_capacity(FREE_FAILURES),
             answered: now_ms,
         });
-        let answer = reserved.unwrap_or_else(|| match now_ms < known.slowed_until() {
-            true => known.reserve_answer_time(now_ms),
-            false => AnswerTime::Now,
+        let time = reserved.unwrap_or_else(|| match now_ms < known.slowed_until() {
+            true => known.reserve_response_time(now_ms),
+            false => ResponseTime::Now,
         });
         if known.failures.len() == FREE_FAILURES {
             known.failures.pop_front();
@@ -126,11 +126,11 @@ impl Failures {
             *older = std::mem::take(recent);
         }
         recent.insert(address, known);
-        answer
+        time
     }
 }
 
-impl Address {
+impl AddressFailures {
     /// Whether the stored entry is at least as old as `now_ms`. After the clock is set back, counting begins
     /// again, so that requests do not wait until the old time.
     fn is_of(&self, now_ms: i64) -> bool {
@@ -153,16 +153,16 @@ impl Address {
         self.is_of(now_ms) && now_ms < self.slowed_until() && (has_failed() || names().len() > USERS_MAX)
     }
 
-    /// Reserves the next time at which an answer to the address may leave.
-    fn reserve_answer_time(&mut self, now_ms: i64) -> AnswerTime {
+    /// Reserves the next time at which a response to the address may leave.
+    fn reserve_response_time(&mut self, now_ms: i64) -> ResponseTime {
         let at_ms = now_ms.max(self.answered + PACE_MS);
-        let answer = match at_ms - now_ms {
-            0 => AnswerTime::Now,
-            wait if wait <= WAIT_MAX_MS => AnswerTime::After(wait),
-            _ => return AnswerTime::Never,
+        let time = match at_ms - now_ms {
+            0 => ResponseTime::Now,
+            wait if wait <= WAIT_MAX_MS => ResponseTime::After(wait),
+            _ => return ResponseTime::Never,
         };
         self.answered = at_ms;
-        answer
+        time
     }
 }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use files::Contents;
 pub use files::{PlainAccount, PlainError, PlainFiles, PlainVersion};
 use parking_lot::{Mutex, RwLock};
-pub use rules::PlainIdentity;
-pub(crate) use rules::Rules;
+pub(crate) use rules::PlainRules;
+pub use rules::PlainSubject;
 use yaml::{Node, found_or_added};
 
 use crate::file;
@@ -25,7 +25,7 @@ pub const RELOAD_INTERVAL_MS: u64 = 5000;
 /// The rules of ACL 1.0 with their files. All methods may be called from any thread.
 pub struct PlainAcl {
     files: PlainFiles,
-    rules: RwLock<Arc<Rules>>,
+    rules: RwLock<Arc<PlainRules>>,
     /// Content of the files at the last check.
     seen: Mutex<Contents>,
 }
@@ -44,7 +44,7 @@ impl PlainAcl {
     pub fn open(files: PlainFiles) -> Result<Self, PlainError> {
         let seen = files.read()?;
         log_skipped(&seen);
-        let rules = Arc::new(Rules::parse(&seen.files)?);
+        let rules = Arc::new(PlainRules::parse(&seen.files)?);
         Ok(Self { files, rules: RwLock::new(rules), seen: Mutex::new(seen) })
     }
 
@@ -66,7 +66,7 @@ impl PlainAcl {
         if is_same {
             return Ok(false);
         }
-        let rules = Rules::parse(&seen.files)?;
+        let rules = PlainRules::parse(&seen.files)?;
         *self.rules.write() = Arc::new(rules);
         Ok(true)
     }
@@ -147,7 +147,7 @@ impl PlainAcl {
         root.set("dataVersion", Node::List(vec![Node::Map(version)]));
         let text = root.write();
         *content = text.clone().into_bytes();
-        Rules::parse(&found)?;
+        PlainRules::parse(&found)?;
         file::write(path, text.as_bytes())?;
         self.read_again(&mut seen).map(drop)
     }
@@ -156,7 +156,7 @@ impl PlainAcl {
         self.rules().accounts.get(access_key).map(|account| account.path.to_path_buf())
     }
 
-    fn rules(&self) -> Arc<Rules> {
+    fn rules(&self) -> Arc<PlainRules> {
         self.rules.read().clone()
     }
 }

@@ -19,13 +19,13 @@ use wire::body::PolicyEntryInfo;
 
 use crate::error::{AuthError, Result};
 use crate::names::{Action, Actions, Decision, PolicyType, ResourceType};
-use crate::resource::{Names, Need, Pattern, Resource};
+use crate::resource::{NamePattern, Pattern, Permission, Resource};
 use crate::source::Source;
 
 /// Entry of a policy (`PolicyEntry`).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "EntryTexts<'_>")]
-pub(crate) struct Entry {
+#[serde(try_from = "PolicyEntryTexts<'_>")]
+pub(crate) struct PolicyEntry {
     /// The resources that the entry is about.
     pub(crate) pattern: Pattern,
     /// The actions that the entry is about.
@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     pub(crate) decision: Decision,
 }
 
-impl Entry {
+impl PolicyEntry {
     /// Whether the entry covers a request for one of these actions from this address, for any resource.
     pub(crate) fn covers(&self, actions: Actions, caller: IpAddr) -> bool {
         self.actions.cover(actions)
@@ -46,15 +46,15 @@ impl Entry {
     /// names, then the name or prefix.
     fn rank(&self) -> Rank<'_> {
         let (names, text) = match &self.pattern.names {
-            Names::Literal(name) => (LITERAL, name.as_bytes()),
-            Names::Prefixed(prefix) => (PREFIXED, prefix.as_bytes()),
-            Names::Any => (ANY, &[][..]),
+            NamePattern::Literal(name) => (LITERAL, name.as_bytes()),
+            NamePattern::Prefixed(prefix) => (PREFIXED, prefix.as_bytes()),
+            NamePattern::Any => (ANY, &[][..]),
         };
         (self.pattern.kind.is_none(), self.pattern.kind, names, text)
     }
 }
 
-/// Rank of an entry, as [`Entry::rank`] returns it.
+/// Rank of an entry, as [`PolicyEntry::rank`] returns it.
 type Rank<'a> = (bool, Option<ResourceType>, u8, &'a [u8]);
 
 /// Rank of entries for a single name, which decide first.
@@ -64,7 +64,7 @@ const PREFIXED: u8 = 1;
 /// Rank of entries for all names, which decide last.
 const ANY: u8 = 2;
 
-impl fmt::Display for Entry {
+impl fmt::Display for PolicyEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} on {}", self.decision, self.actions, self.pattern)?;
         self.sources
@@ -78,11 +78,11 @@ impl fmt::Display for Entry {
 /// copied.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct EntryTexts<'a> {
+pub(crate) struct PolicyEntryTexts<'a> {
     #[serde(borrow)]
     resource: Cow<'a, str>,
-    actions: Vec<Text<'a>>,
-    source_ips: Vec<Text<'a>>,
+    actions: Vec<ListItem<'a>>,
+    source_ips: Vec<ListItem<'a>>,
     #[serde(borrow)]
     decision: Cow<'a, str>,
 }
@@ -90,12 +90,13 @@ pub(crate) struct EntryTexts<'a> {
 /// Item of a list in an entry: the name of an action, or an address. Borrowed from the file's text where it has no
 /// escapes.
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct ListItem<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'a> From<&'a PolicyEntryInfo> for EntryTexts<'a> {
+impl<'a> From<&'a PolicyEntryInfo> for PolicyEntryTexts<'a> {
     fn from(info: &'a PolicyEntryInfo) -> Self {
         let text = |text: &'a Option<String>| Cow::from(text.as_deref().unwrap_or_default());
-        let all = |list: &'a Option<Vec<String>>| list.iter().flatten().map(|it| Text(it.into())).collect();
+        let all =
+            |list: &'a Option<Vec<String>>| list.iter().flatten().map(|it| ListItem(it.into())).collect();
         Self {
             resource: text(&info.resource),
             actions: all(&info.actions),
@@ -105,14 +106,14 @@ impl<'a> From<&'a PolicyEntryInfo> for EntryTexts<'a> {
     }
 }
 
-impl TryFrom<EntryTexts<'_>> for Entry {
+impl TryFrom<PolicyEntryTexts<'_>> for PolicyEntry {
     type Error = AuthError;
 
     /// Reads an entry. Names of actions that are unknown are dropped (`AclConverter.convertAcl`).
     ///
     /// # Errors
     /// [`AuthError::Invalid`] with RocketMQ's text for the first thing that is wrong (`AuthorizationMetadataManagerImpl.validate`).
-    fn try_from(texts: EntryTexts<'_>) -> Result<Self> {
+    fn try_from(texts: PolicyEntryTexts<'_>) -> Result<Self> {
         let pattern = Pattern::parse(&texts.resource).ok_or(AuthError::Invalid("The resource is null."))?;
         if texts.actions.iter().any(|name| name.0.eq_ignore_ascii_case("Any")) {
             return Err(AuthError::Invalid("The actions can not be Any."));
@@ -122,7 +123,7 @@ impl TryFrom<EntryTexts<'_>> for Entry {
         if actions.is_empty() {
             return Err(AuthError::Invalid("The actions is empty."));
         }
-        let source = |text: &Text<'_>| match text.0.trim() {
+        let source = |text: &ListItem<'_>| match text.0.trim() {
             "" => Err(AuthError::Invalid("The source ip is empty.")),
             _ => Source::parse(&text.0).ok_or(AuthError::Invalid("The source ip is invalid.")),
         };
@@ -133,8 +134,8 @@ impl TryFrom<EntryTexts<'_>> for Entry {
     }
 }
 
-impl From<&Entry> for PolicyEntryInfo {
-    fn from(entry: &Entry) -> Self {
+impl From<&PolicyEntry> for PolicyEntryInfo {
+    fn from(entry: &PolicyEntry) -> Self {
         let sources: Vec<_> = entry.sources.iter().map(Source::to_string).collect();
         Self {
             resource: Some(entry.pattern.to_string()),
@@ -148,14 +149,14 @@ impl From<&Entry> for PolicyEntryInfo {
 /// The entries of one policy of a user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy {
-    entries: Vec<Entry>,
-    /// Invariant: every index of `entries` once, in the order of [`Entry::rank`], `Deny` first where that is equal.
+    entries: Vec<PolicyEntry>,
+    /// Invariant: every index of `entries` once, in the order of [`PolicyEntry::rank`], `Deny` first where that is equal.
     ranked: Vec<u32>,
 }
 
 impl Policy {
     /// Makes a policy of entries.
-    pub(crate) fn new(entries: Vec<Entry>) -> Self {
+    pub(crate) fn new(entries: Vec<PolicyEntry>) -> Self {
         let count = u32::try_from(entries.len()).expect("fewer entries than 2^32 fit in memory");
         let mut ranked: Vec<u32> = (0..count).collect();
         ranked.sort_by_cached_key(|at| {
@@ -166,13 +167,13 @@ impl Policy {
     }
 
     /// The entries in the order in which they came.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[PolicyEntry] {
         &self.entries
     }
 
     /// Returns the policy with these entries. They replace entries with an equal pattern, and others are added
     /// (`Policy.updateEntry`). The last of several new entries with an equal pattern stays.
-    pub(crate) fn merged(&self, added: Vec<Entry>) -> Self {
+    pub(crate) fn merged(&self, added: Vec<PolicyEntry>) -> Self {
         let old_count = self.entries.len();
         let all = Self::new(self.entries.iter().cloned().chain(added).collect());
         let mut kept: Vec<(u32, u32)> = Vec::with_capacity(all.entries.len());
@@ -194,15 +195,15 @@ impl Policy {
     }
 
     /// Position in [`Policy::entries`] of the entry that decides about a request; `None` when no entry matches.
-    pub(crate) fn decide(&self, needed: &Need<'_>, caller: IpAddr) -> Option<usize> {
+    pub(crate) fn decide(&self, needed: &Permission<'_>, caller: IpAddr) -> Option<usize> {
         self.matching(&needed.resource).find(|at| self.entries[*at].covers(needed.actions, caller))
     }
 
     /// Positions in [`Policy::entries`] of the entries that are about a resource, in the order in which they decide.
     pub(crate) fn matching<'a>(&'a self, resource: &'a Resource<'a>) -> impl Iterator<Item = usize> {
         let named = move |names, text| (false, Some(resource.kind), names, text);
-        let at_rank = |rank| once_with(move || self.part(|entry| entry.rank().cmp(&rank)));
-        let of_all_kinds = once_with(|| self.part(|entry| entry.pattern.kind.is_none().cmp(&true)));
+        let at_rank = |rank| once_with(move || self.equal_range(|entry| entry.rank().cmp(&rank)));
+        let of_all_kinds = once_with(|| self.equal_range(|entry| entry.pattern.kind.is_none().cmp(&true)));
         at_rank(named(LITERAL, resource.name.as_bytes()))
             .chain(self.prefixes(resource))
             .chain(at_rank(named(ANY, &[])))
@@ -227,7 +228,7 @@ impl Policy {
                 let common = found.iter().zip(key).take_while(|(one, other)| one == other).count();
                 if common == found.len() {
                     rest = common.checked_sub(1).map(|shorter| &key[..shorter]);
-                    return Some(self.part(|entry| entry.rank().cmp(&last)));
+                    return Some(self.equal_range(|entry| entry.rank().cmp(&last)));
                 }
                 rest = Some(&key[..common]);
             }
@@ -236,13 +237,13 @@ impl Policy {
     }
 
     /// The ranked entries that compare as equal; `compare` is monotonic over them.
-    fn part(&self, compare: impl Fn(&Entry) -> Ordering) -> &[u32] {
+    fn equal_range(&self, compare: impl Fn(&PolicyEntry) -> Ordering) -> &[u32] {
         let from = self.ranked.partition_point(|at| compare(self.entry(*at)).is_lt());
         let behind = &self.ranked[from..];
         &behind[..behind.partition_point(|at| compare(self.entry(*at)).is_eq())]
     }
 
-    fn entry(&self, at: u32) -> &Entry {
+    fn entry(&self, at: u32) -> &PolicyEntry {
         &self.entries[at as usize]
     }
 }
@@ -270,7 +271,7 @@ impl Policies {
     }
 
     /// The entry that decides about a request: its policy and its position there; `None` when no entry matches.
-    pub(crate) fn decide(&self, needed: &Need<'_>, caller: IpAddr) -> Option<(PolicyType, usize)> {
+    pub(crate) fn decide(&self, needed: &Permission<'_>, caller: IpAddr) -> Option<(PolicyType, usize)> {
         let of = |kind: PolicyType| Some((kind, self.of(kind).decide(needed, caller)?));
         of(PolicyType::Custom).or_else(|| of(PolicyType::Default))
     }

@@ -51,21 +51,21 @@ impl fmt::Display for Resource<'_> {
 
 /// Permission that a request needs: any of the actions on the resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need<'a> {
+pub struct Permission<'a> {
     /// The resource that the request is about.
     pub resource: Resource<'a>,
     /// The actions of which one must be allowed.
     pub actions: Actions,
 }
 
-impl<'a> Need<'a> {
+impl<'a> Permission<'a> {
     /// Makes the need of any of the actions on a resource.
     pub const fn new(resource: Resource<'a>, actions: Actions) -> Self {
         Self { resource, actions }
     }
 }
 
-impl fmt::Display for Need<'_> {
+impl fmt::Display for Permission<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.resource, self.actions)
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Need<'_> {
 
 /// Which names of a kind a pattern matches. The order is the order in which entries decide.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Names {
+pub(crate) enum NamePattern {
     /// A single name.
     Literal(Box<str>),
     /// All names with this prefix.
@@ -88,25 +88,25 @@ pub(crate) struct Pattern {
     /// The kind of the resources; `None` for resources of all kinds.
     pub(crate) kind: Option<ResourceType>,
     /// The names of the resources.
-    pub(crate) names: Names,
+    pub(crate) names: NamePattern,
 }
 
 impl Pattern {
     /// The pattern that matches exactly one resource.
     pub(crate) fn literal(resource: Resource<'_>) -> Self {
-        Self { kind: Some(resource.kind), names: Names::Literal(resource.name.into()) }
+        Self { kind: Some(resource.kind), names: NamePattern::Literal(resource.name.into()) }
     }
 
     /// Parses the text of a pattern; `None` when its kind is unknown (`Resource.parseResource`).
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if text == "*" {
-            return Some(Self { kind: None, names: Names::Any });
+            return Some(Self { kind: None, names: NamePattern::Any });
         }
         let (kind, name) = text.split_once(':').unwrap_or((text, ""));
         let names = match name.split_once('*') {
-            Some(("", _)) if name.ends_with('*') => Names::Any,
-            Some((prefix, _)) if name.ends_with('*') => Names::Prefixed(prefix.into()),
-            _ => Names::Literal(name.into()),
+            Some(("", _)) if name.ends_with('*') => NamePattern::Any,
+            Some((prefix, _)) if name.ends_with('*') => NamePattern::Prefixed(prefix.into()),
+            _ => NamePattern::Literal(name.into()),
         };
         Some(Self { kind: Some(ResourceType::from_name(kind)?), names })
     }
@@ -116,9 +116,9 @@ impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(kind) = self.kind else { return f.write_str("*") };
         match &self.names {
-            Names::Literal(name) => write!(f, "{kind}:{name}"),
-            Names::Prefixed(prefix) => write!(f, "{kind}:{prefix}*"),
-            Names::Any => write!(f, "{kind}:*"),
+            NamePattern::Literal(name) => write!(f, "{kind}:{name}"),
+            NamePattern::Prefixed(prefix) => write!(f, "{kind}:{prefix}*"),
+            NamePattern::Any => write!(f, "{kind}:*"),
         }
     }
 }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use wire::seal::{SEAL, Seal};
 
 use crate::error::{AuthError, Result};
-use crate::signature::Signed;
+use crate::signature::Signable;
 
 /// Largest difference between the clocks of a caller and of this server.
 const WINDOW_MS: i64 = 300_000;
@@ -27,10 +27,10 @@ pub struct Arrival<'a> {
 
 /// The seals that were served.
 #[derive(Debug, Default)]
-pub(crate) struct Seals(Mutex<Served>);
+pub(crate) struct Seals(Mutex<SealSet>);
 
 #[derive(Debug, Default)]
-struct Served {
+struct SealSet {
     seals: BTreeSet<(i64, Box<str>)>,
     /// Time up to which no seal is valid.
     floor_ms: i64,
@@ -42,7 +42,7 @@ impl Seals {
     ///
     /// # Errors
     /// [`AuthError::Seal`].
-    pub(crate) fn check(&self, must_seal: bool, signed: &Signed<'_>, arrival: Arrival<'_>) -> Result<()> {
+    pub(crate) fn check(&self, must_seal: bool, signed: &Signable<'_>, arrival: Arrival<'_>) -> Result<()> {
         let Some(text) = signed.fields.text(SEAL) else {
             return match must_seal && wire::seal::is_sealed(signed.code) {
                 true => {
@@ -107,7 +107,7 @@ mod tests {
             let is_own = |address: &str| address == own;
             let arrival = Arrival { now_ms: NOW_MS, is_own: Some(&is_own), is_forwarded };
             with_request(Encoding::Json, &fields, b"", |signed| {
-                let checked = seals.check(must_seal, &Signed { code: CODE, ..signed }, arrival);
+                let checked = seals.check(must_seal, &Signable { code: CODE, ..signed }, arrival);
                 checked.map_or_else(|error| error.to_string(), |()| "served".to_owned())
             })
         };

@@ -55,7 +55,7 @@ impl SigningKey {
 
 /// Parts of a remoting request that its signature covers. The values are the received bytes, never encoded again.
 #[derive(Clone, Copy, Debug)]
-pub struct Signed<'a> {
+pub struct Signable<'a> {
     /// Request code.
     pub code: i32,
     /// Version ordinal of the client.
@@ -66,13 +66,13 @@ pub struct Signed<'a> {
     pub body: &'a [u8],
 }
 
-impl<'a> From<&'a Command<'a>> for Signed<'a> {
+impl<'a> From<&'a Command<'a>> for Signable<'a> {
     fn from(command: &'a Command<'a>) -> Self {
         Self { code: command.code, version: command.version, fields: &command.fields, body: command.body }
     }
 }
 
-impl<'a> Signed<'a> {
+impl<'a> Signable<'a> {
     /// Returns the name of the signing user in the request.
     pub(crate) fn access_key(&self) -> Option<&'a str> {
         self.fields.text(ACCESS_KEY).filter(|name| !name.trim().is_empty())
@@ -88,10 +88,11 @@ impl<'a> Signed<'a> {
 
     /// Returns the signed bytes: the values of all fields in the order of their names, then the body. The last value
     /// of a repeated field counts. `older` decides about the field that old clients add after they signed.
-    pub(crate) fn parts(&self, older: Older) -> impl Iterator<Item = &'a [u8]> {
+    pub(crate) fn parts(&self, older: UnsignedQuery) -> impl Iterator<Item = &'a [u8]> {
         let is_left_out = |name: &[u8]| {
             name == SIGNATURE.as_bytes()
-                || name == ADDED_LATER.as_bytes() && (older == Older::Always || self.version <= VERSION_4_9_3)
+                || name == ADDED_LATER.as_bytes()
+                    && (older == UnsignedQuery::Always || self.version <= VERSION_4_9_3)
         };
         let mut fields: Vec<_> = self.fields.iter().filter(|(name, _)| !is_left_out(name)).collect();
         // The sort is stable: of equal names the last one received stays last.
@@ -104,7 +105,7 @@ impl<'a> Signed<'a> {
 
 /// When `_UNIQUE_KEY_QUERY` is not signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Older {
+pub(crate) enum UnsignedQuery {
     /// Clients up to 4.9.3 (Auth 2.0).
     ByVersion,
     /// Every client (`PlainAccessResource.parse`).

@@ -8,12 +8,12 @@ use tempfile::TempDir;
 use wire::body::{AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
-use crate::auth::{Auth, Identity, StartError};
+use crate::auth::{Auth, StartError, Subject};
 use crate::config::{AuthConfig, Request};
 use crate::names::{Action, Actions};
 use crate::plain::PlainFiles;
-use crate::resource::{Need, Resource};
-use crate::signature::{SIGNATURE, Signed};
+use crate::resource::{Permission, Resource};
+use crate::signature::{SIGNATURE, Signable};
 
 thread_local! {
     /// Bytes of signed content that this thread has hashed to check signatures.
@@ -67,20 +67,20 @@ impl Fixture {
     }
 }
 
-pub(crate) fn root() -> Identity {
-    Identity::User("rocketmq2".into())
+pub(crate) fn root() -> Subject {
+    Subject::User("rocketmq2".into())
 }
 
 pub(crate) fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-pub(crate) fn topic<'a>(name: &'a str, actions: &[Action]) -> Need<'a> {
-    Need::new(Resource::topic(name), Actions::of(actions))
+pub(crate) fn topic<'a>(name: &'a str, actions: &[Action]) -> Permission<'a> {
+    Permission::new(Resource::topic(name), Actions::of(actions))
 }
 
-pub(crate) fn group<'a>(name: &'a str, actions: &[Action]) -> Need<'a> {
-    Need::new(Resource::group(name), Actions::of(actions))
+pub(crate) fn group<'a>(name: &'a str, actions: &[Action]) -> Permission<'a> {
+    Permission::new(Resource::group(name), Actions::of(actions))
 }
 
 pub(crate) fn user(password: &str, kind: &str) -> UserInfo {
@@ -111,8 +111,8 @@ pub(crate) fn acl(entries: &[&str]) -> AclInfo {
 }
 
 /// The refusal of a request, or `served by` and the rule.
-pub(crate) fn decide(auth: &Auth, name: &str, from: &str, needed: &[Need<'_>]) -> String {
-    let ruling = auth.decide(&Identity::User(name.into()), Request::Code(310), ip(from), needed);
+pub(crate) fn decide(auth: &Auth, name: &str, from: &str, needed: &[Permission<'_>]) -> String {
+    let ruling = auth.decide(&Subject::User(name.into()), Request::Code(310), ip(from), needed);
     ruling.refusal.map_or_else(|| format!("served by {}", ruling.rule), |refusal| refusal.to_string())
 }
 
@@ -121,13 +121,13 @@ pub(crate) fn with_request<T>(
     encoding: Encoding,
     fields: &[(&'static str, &str)],
     body: &[u8],
-    use_it: impl FnOnce(Signed<'_>) -> T,
+    use_it: impl FnOnce(Signable<'_>) -> T,
 ) -> T {
     let mut frame = Vec::new();
     let writer = FrameWriter::begin(&mut frame, Head::request(encoding, 105, 7));
     fields.iter().fold(writer, |writer, (name, value)| writer.text(name, value)).finish(body);
     let command = Command::decode(&mut frame).unwrap();
-    use_it(Signed::from(&command))
+    use_it(Signable::from(&command))
 }
 
 /// The fields of the first vector of the specification, signed by `rocketmq2` with `12345678`.

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{CallError, ConnectionHandle, Reply, Workers};
+use net::{CallError, ConnectionHandle, Response, Workers};
 use serde::de::DeserializeOwned;
 use wire::body::{BrokerMemberGroupBody, ConsumerOffsetTable};
 use wire::codes::{request, response};
@@ -227,7 +227,7 @@ impl Group {
         peer: &ConnectionHandle,
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply, GroupError> {
+    ) -> Result<Response, GroupError> {
         match self.parts.sessions.call(peer, code, ANSWER_TIMEOUT, write).await {
             Ok(reply) if reply.code == response::SUCCESS => Ok(reply),
             Ok(reply) => {
@@ -252,7 +252,7 @@ fn no_fields(writer: FrameWriter<'_>) {
     writer.finish(b"");
 }
 
-fn parse<T: DeserializeOwned>(address: &str, reply: &Reply) -> Result<T, GroupError> {
+fn parse<T: DeserializeOwned>(address: &str, reply: &Response) -> Result<T, GroupError> {
     json::from_slice(&reply.body).map_err(|error| GroupError::Content(address.to_owned(), error))
 }
 

@@ -25,7 +25,7 @@ pub use crate::reply_sink::PopStatus;
 pub use crate::reply_sink::Popped;
 pub use crate::send::{RecallRequest, SendRequest};
 pub use crate::transaction::{Decision, EndTransaction};
-pub use auth::{Identity, Metadata, Need};
+pub use auth::{Metadata, Permission, Subject};
 pub use lite::{LitePopRequest, lite_queue};
 pub use pops::Held;
 pub use sends::{Sends, Sent};

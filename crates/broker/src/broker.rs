@@ -22,7 +22,7 @@ use crate::parts::{
     Sessions, Tables,
 };
 use crate::persist::{self, ConfigFiles};
-use crate::refused::Refused;
+use crate::refusal_counts::RefusalCounts;
 use crate::replicas::Replicas;
 use crate::role::Role;
 use crate::rpc_latency::RpcLatency;
@@ -158,7 +158,7 @@ impl Broker {
             clock: clock.clone(),
             stats: Stats::default(),
             slow: SlowOperations::default(),
-            refused: Refused::default(),
+            refused: RefusalCounts::default(),
             rpc_latency: Arc::new(RpcLatency::new(rpc_clock)),
         });
         let delivery = Arc::new(Delivery {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use auth::Identity;
+use auth::Subject;
 
 /// The client that made a request, as the front that received the request knows it.
 #[derive(Clone, Debug)]
@@ -11,6 +11,6 @@ pub struct Caller {
     pub remote: SocketAddr,
     /// RocketMQ version of the client (`MQVersion`).
     pub version: i32,
-    /// The user. [`Identity::User`] only if the signature of the request was verified.
-    pub user: Identity,
+    /// The user. [`Subject::User`] only if the signature of the request was verified.
+    pub user: Subject,
 }

@@ -32,7 +32,7 @@ use auth::AuthConfig;
 use client::Credentials;
 use net::TrustedProxies;
 use wire::body::format_key_values;
-use wire::settings::{AFTER_RESTART, Exact, Milliseconds, Plain, Read};
+use wire::settings::{AFTER_RESTART, Exact, FunctionCodec, Milliseconds, Plain};
 pub use wire::settings::{Effect, Finding};
 
 pub use acting_master::ActingMaster;
@@ -47,14 +47,14 @@ pub use reading::ConfigError;
 pub use replication::{Replication, Role};
 pub use settings_page::{page, settings_help};
 use space::{
-    FLUSH_MODES, POLICIES, bytes, directories, hours, hours_ms, only_broker, show_bytes, show_directories,
-    show_hours, show_hours_ms, show_watermark, watermark,
+    FLUSH_MODES, POLICIES, directories, hours, hours_ms, only_broker, show_directories, show_hours,
+    show_hours_ms, show_watermark, watermark,
 };
 pub use timers::Timers;
 pub(crate) use update::{NotChanged, Update, merged, update};
 use value::{
-    DAY_MS, INT_MAX, Must, address, host, name, optional_addresses, proxies, scan_units, show_optional,
-    show_scan_units, show_size, size, topic,
+    DAY_MS, INT_MAX, Must, address, bytes, host, name, optional_addresses, proxies, scan_units, show_bytes,
+    show_optional, show_scan_units, show_size, size, topic,
 };
 
 /// A setting, as configuration files and requests name it.
@@ -130,12 +130,12 @@ wire::settings! {
     /// The settings of a broker.
     #[derive(Clone, Debug)]
     pub struct Config {
-        "brokerClusterName" Restart broker_cluster_name: String = "DefaultCluster".to_owned(), [Read(name)], "cluster the broker belongs to";
-        "brokerName" Restart broker_name: String = "DEFAULT_BROKER".to_owned(), [Read(name)], "name of the broker; masters and slaves of one group have the same";
+        "brokerClusterName" Restart broker_cluster_name: String = "DefaultCluster".to_owned(), [FunctionCodec(name)], "cluster the broker belongs to";
+        "brokerName" Restart broker_name: String = "DEFAULT_BROKER".to_owned(), [FunctionCodec(name)], "name of the broker; masters and slaves of one group have the same";
         "brokerId" Restart broker_id: i64 = 0, [Exact(-1..=i64::MAX)], "0 for a master; a slave has a number above 0 of its own";
-        "brokerIP1" Restart broker_ip1: String = String::new(), [Read(host)], "address clients are told to use, or a name they can resolve";
-        "bindAddress" Restart bind_address: IpAddr = Ipv4Addr::UNSPECIFIED.into(), [Read(address)], "address to listen on; also for the name server of the same process";
-        "proxyProtocolTrustedAddresses" Restart trusted_proxies: TrustedProxies = TrustedProxies::default(), [Read(proxies)], "addresses and networks, separated by ;, whose PROXY preambles are believed; a connection of others that begins with one is closed";
+        "brokerIP1" Restart broker_ip1: String = String::new(), [FunctionCodec(host)], "address clients are told to use, or a name they can resolve";
+        "bindAddress" Restart bind_address: IpAddr = Ipv4Addr::UNSPECIFIED.into(), [FunctionCodec(address)], "address to listen on; also for the name server of the same process";
+        "proxyProtocolTrustedAddresses" Restart trusted_proxies: TrustedProxies = TrustedProxies::default(), [FunctionCodec(proxies)], "addresses and networks, separated by ;, whose PROXY preambles are believed; a connection of others that begins with one is closed";
         "connectionBufferBytes" Restart connection_bytes_max: usize = 0, [(size, show_size)], "most bytes that all connections hold of unfinished requests and of answers not taken, such as 1g; 0 is a sixteenth of the memory, 512m at most";
         "listenPort" Restart listen_port: u16 = 10911, [Exact(1..=65_535)], "port to listen on; the port two below is the second one";
         "namesrvAddr" Live namesrv_addr: Option<String> = None, [(optional_addresses, show_optional)], "name servers, host:port separated by ;";
@@ -150,7 +150,7 @@ wire::settings! {
         "regionId" Restart region_id: String = "DefaultRegion".to_owned(), "region written into messages";
         "traceOn" Restart trace_on: bool = true, "clients may write message traces";
         "traceTopicEnable" Restart trace_topic_enable: bool = false, "the topic of message traces exists from the start";
-        "msgTraceTopicName" Restart trace_topic: String = crate::names::TRACE_TOPIC.to_owned(), [Read(topic)], "topic of message traces that traceTopicEnable makes";
+        "msgTraceTopicName" Restart trace_topic: String = crate::names::TRACE_TOPIC.to_owned(), [FunctionCodec(topic)], "topic of message traces that traceTopicEnable makes";
         "storeReplyMessageEnable" Live store_reply_message_enable: bool = true, "replies between applications are stored, not only passed on";
         "autoCreateTopicEnable" Live auto_create_topic_enable: bool = true, "the first message to an unknown topic creates it";
         "defaultTopicQueueNums" Live default_topic_queue_nums: i32 = 8, [1..=65_535], "most queues of a topic created by its first message; a start keeps those that TBW102 has in the store";
@@ -164,7 +164,7 @@ wire::settings! {
         "slaveReadEnable" Live slave_read_enable: bool = false, "consumers far behind are told to read from the broker their group names";
         "cleanResourceInterval" Live clean_resource_interval_ms: i64 = 10_000, [100..=DAY_MS], "milliseconds between two looks for files to delete";
         "deleteCommitLogFilesInterval" Live delete_files_interval_ms: u64 = 100, [0..=DAY_MS], "milliseconds between giving back the space of two deleted files";
-        "replicasPerDiskPartition" Restart replicas_per_disk_partition: i32 = 1, [Read(only_broker)], "brokers that share the disk; 1 here";
+        "replicasPerDiskPartition" Restart replicas_per_disk_partition: i32 = 1, [FunctionCodec(only_broker)], "brokers that share the disk; 1 here";
     }
     parts {
         /// Replication of the log between the brokers of a group.

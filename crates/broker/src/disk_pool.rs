@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use parking_lot::Mutex;
 use wire::codes::response;
 
-use crate::refused::{Cause, Refused};
+use crate::refusal_counts::{Cause, RefusalCounts};
 use crate::reply_sink::{PullSink, ReplySink};
 use crate::{Refusal, Result};
 
@@ -169,7 +169,7 @@ impl DiskPool {
     /// gone, `read` does not run. `after` always runs at the end.
     pub(crate) fn answer(
         &self,
-        refused: &Refused,
+        refused: &RefusalCounts,
         sink: Arc<dyn PullSink>,
         read: impl FnOnce(&Arc<dyn PullSink>) + Send + 'static,
         after: impl FnOnce() + Send + 'static,
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn pulls_and_pops_that_find_no_place_are_counted_and_those_of_a_caller_that_is_gone_are_not_read() {
-        let (pool, refused) = (DiskPool::new(1), Refused::default());
+        let (pool, refused) = (DiskPool::new(1), RefusalCounts::default());
         let busy = || refused.status().find(|(name, _)| *name == "refusedColdReads").unwrap().1;
         let peer = Arc::new(net::ConnectionHandle::detached(1, crate::testing::ADDRESS));
         let (reads, ends) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());

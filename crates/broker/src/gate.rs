@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicU64;
 
 use auth::audit::Origin;
 use auth::{
-    Arrival, Attempt, Auth, AuthError, Denied, Identity, Metadata, Need, PlainAcl, PlainIdentity, Request,
-    Signed, StartError, Switch,
+    Arrival, Attempt, Auth, AuthError, Denial, Metadata, Permission, PlainAcl, PlainSubject, Request,
+    Signable, StartError, Subject, Switch,
 };
 use client::Credentials;
 use wire::codes::request;
@@ -56,13 +56,13 @@ const OF_CONTROLLERS: [i32; 8] = [
 /// Authenticated sender of a request, by the active ACL generation.
 pub(crate) enum Verified {
     /// Auth 2.0.
-    User(Identity),
+    User(Subject),
     /// ACL 1.0.
-    Account(PlainIdentity),
+    Account(PlainSubject),
 }
 
 impl Verified {
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> Subject {
         match self {
             Self::User(user) => user.clone(),
             Self::Account(account) => identity(account),
@@ -125,7 +125,7 @@ impl Gate {
     ///
     /// # Errors
     /// [`AuthError::Invalid`] with advice for the operator.
-    fn refuse_others(&self, attempt: Attempt<'_>) -> Result<(), Denied> {
+    fn refuse_others(&self, attempt: Attempt<'_>) -> Result<(), Denial> {
         match self.refusal_of_others {
             None => Ok(()),
             Some(text) => {
@@ -163,10 +163,10 @@ impl Gate {
     pub fn verify(
         &self,
         now_ms: i64,
-        signed: &Signed<'_>,
+        signed: &Signable<'_>,
         origin: Origin,
         mark: &AtomicU64,
-    ) -> Result<Verified, Denied> {
+    ) -> Result<Verified, Denial> {
         let user = signed.fields.text(auth::ACCESS_KEY).unwrap_or_default();
         let attempt = Attempt { now_ms, origin, request: Request::Code(signed.code), user, mark };
         self.refuse_others(attempt)?;
@@ -190,10 +190,10 @@ impl Gate {
     pub fn check_seal(
         &self,
         verified: &Verified,
-        signed: &Signed<'_>,
+        signed: &Signable<'_>,
         origin: Origin,
         arrival: Arrival<'_>,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Denial> {
         let Verified::User(user) = verified else { return Ok(()) };
         self.auth.check_seal(user, signed, arrival).map_err(|error| {
             self.auth.log_refusal(arrival.now_ms, (user, Request::Code(signed.code)), origin, &error);
@@ -208,7 +208,7 @@ impl Gate {
         metadata: &Metadata<'_>,
         origin: Origin,
         mark: &AtomicU64,
-    ) -> Result<Identity, Denied> {
+    ) -> Result<Subject, Denial> {
         let request = Request::Message(metadata.message);
         let attempt = Attempt { now_ms, origin, request, user: metadata.user(), mark };
         self.refuse_others(attempt)?;
@@ -225,10 +225,10 @@ impl Gate {
     /// [`AuthError::Plain`] with RocketMQ's text.
     pub fn authorize_account(
         &self,
-        account: &PlainIdentity,
+        account: &PlainSubject,
         code: i32,
         demands_administrator: bool,
-        needs: &[Need<'_>],
+        needs: &[Permission<'_>],
     ) -> Result<(), AuthError> {
         let Some(plain) = &self.plain else { return Err(AuthError::NoSubject) };
         match demands_administrator {
@@ -257,8 +257,8 @@ fn refused_calls(config: &Config) -> String {
 }
 
 /// The account of ACL 1.0 that sends a request, as an identity.
-fn identity(account: &PlainIdentity) -> Identity {
-    account.access_key().map_or(Identity::Anonymous, |name| Identity::User(name.into()))
+fn identity(account: &PlainSubject) -> Subject {
+    account.access_key().map_or(Subject::Anonymous, |name| Subject::User(name.into()))
 }
 
 #[cfg(test)]

@@ -4,12 +4,10 @@ mod query;
 mod span;
 
 use store::Boundary;
-use wire::body::ResetOffsetBody;
 
-use crate::offsets::{self, ResetContext, ResetOffset};
-use crate::parts::{OperatorParts, Replication, Tables};
+use crate::parts::{Replication, Tables};
 use crate::topics::Queue;
-use crate::{Refusal, Result, client_relay, names};
+use crate::{Refusal, Result, names};
 pub(crate) use query::{query, record};
 pub(crate) use span::{QueueRange, TimeSpan, consume_queue, consume_time_span};
 
@@ -61,43 +59,6 @@ pub(crate) fn search_lite(
     queue.map_or(Ok(0), |index| {
         by_time(replication, &Queue::lite(index), wanted.timestamp_ms, wanted.boundary)
     })
-}
-
-/// Moves a group to other offsets, from its next pull on, and returns them. If the broker does not reset offsets
-/// itself, the group's members get a notice.
-pub(crate) fn reset(parts: &OperatorParts, wanted: &ResetOffset<'_>) -> Result<ResetOffsetBody> {
-    let context = ResetContext {
-        offsets: &parts.tables.offsets,
-        groups: &parts.tables.groups,
-        broker_name: &parts.runtime.config.broker_name,
-        read_queues: &|topic| Some(parts.tables.topics.find(topic)?.config.read_queue_nums),
-        bounds: &|topic, queue_id| match parts.tables.log_queue(topic, queue_id) {
-            Some(queue) => (queue.index.min().to_i64(), parts.replication.visible_end(&queue)),
-            None => (0, 0),
-        },
-        search: &|topic, queue_id, time| {
-            let queue = parts.tables.log_queue(topic, queue_id);
-            queue.map_or(Ok(0), |queue| by_time(&parts.replication, &queue, time, Boundary::Lower))
-        },
-    };
-    if parts.runtime.config.server_side_reset {
-        let targets = offsets::reset(&context, wanted)?;
-        // Saved before the answer, because a reset that was answered must survive a kill.
-        crate::save::save(&parts.delivery, &parts.runtime, &parts.pops);
-        return Ok(targets);
-    }
-    let mut targets = offsets::reset_targets(&context, wanted)?;
-    if wanted.only_backwards {
-        // As `Broker2Client.resetOffset` does.
-        for (queue, offset) in &mut targets.offset_table {
-            let committed =
-                parts.tables.offsets.offsets_of(wanted.group, wanted.topic, queue.queue_id).committed;
-            *offset = if committed >= 0 { committed.min(*offset) } else { *offset };
-        }
-    }
-    let names = (wanted.topic, wanted.group);
-    client_relay::push_reset(&parts.sessions, names, wanted.timestamp_ms, &targets, wanted.for_cpp)?;
-    Ok(targets)
 }
 
 fn by_time(replication: &Replication, queue: &Queue, time: i64, boundary: Boundary) -> Result<i64> {

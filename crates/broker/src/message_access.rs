@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use auth::audit::Origin;
-use auth::{Action, Actions, Need, Request, Resource};
+use auth::{Action, Actions, Permission, Request, Resource};
 use wire::codes::request;
 use wire::properties::{self, key};
 use wire::record::RecordView;
@@ -39,7 +39,7 @@ pub(crate) fn authorize(
     }
     let Ok(record) = RecordView::parse(&bytes) else { return Ok(()) };
     let topic = topic_of(&record);
-    decide(sessions, runtime, (caller, request), vec![Need::new(Resource::topic(&topic), actions)])
+    decide(sessions, runtime, (caller, request), vec![Permission::new(Resource::topic(&topic), actions)])
 }
 
 /// Refuses a message if its sender may not send to a topic in its `INNER_MULTI_DISPATCH`.
@@ -56,7 +56,7 @@ pub(crate) fn publish<'a>(
         return Ok(());
     }
     let publishes = Actions::of(&[Action::Pub]);
-    let needs = topics.map(|topic| Need::new(Resource::topic(topic), publishes)).collect();
+    let needs = topics.map(|topic| Permission::new(Resource::topic(topic), publishes)).collect();
     decide(sessions, runtime, (caller, Request::Code(request::SEND_MESSAGE_V2)), needs)
 }
 
@@ -69,7 +69,7 @@ fn decide(
     sessions: &Sessions,
     runtime: &Runtime,
     (caller, request): (&Caller, Request<'_>),
-    needs: Vec<Need<'_>>,
+    needs: Vec<Permission<'_>>,
 ) -> Result<()> {
     let origin = Origin::new(caller.remote, 0);
     let auth = sessions.gate.auth();

@@ -12,14 +12,14 @@ mod tests;
 
 use std::sync::Arc;
 
-use store::{Damage, Numbered, Read, ReadError};
+use store::{CqUnit, Damage, Read, ReadError};
 use wire::codes::response;
-use wire::header::{PullHeader, PullReply, pull_flag};
+use wire::header::{PullHeader, PullResponseHeader, pull_flag};
 
 use crate::caller::Caller;
 use crate::long_polling::{PullAsk, SuspendedPull};
 use crate::parts::{PullParts, Runtime, Tables};
-use crate::refused::Cause;
+use crate::refusal_counts::Cause;
 use crate::reply_sink::{PullAnswer, PullSink, PullWriter};
 use crate::slow::WaitCause;
 use crate::topics::Queue;
@@ -31,7 +31,7 @@ pub(crate) use suspend::{arrived, expire};
 /// Buffers that the pulls of a read batch share.
 #[derive(Default)]
 pub(crate) struct PullScratch {
-    units: Vec<Numbered>,
+    units: Vec<CqUnit>,
 }
 
 /// A pull as a front decoded it.
@@ -148,7 +148,7 @@ pub(crate) fn answer(
     parts: &PullParts,
     pull: &Pull,
     scan: &Scan,
-    units: &[Numbered],
+    units: &[CqUnit],
     source: Source,
     out: &mut dyn PullWriter,
 ) -> bool {
@@ -208,7 +208,7 @@ pub(crate) fn answer(
 }
 
 /// Returns the undamaged messages. The store has reported the damaged messages, and consumers skip them.
-pub(crate) fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered> {
+pub(crate) fn without(messages: &[CqUnit], damaged: &[Damage]) -> Vec<CqUnit> {
     let is_whole = |index: &usize| damaged.iter().all(|damage| damage.index != *index);
     (0..messages.len()).filter(is_whole).map(|index| messages[index]).collect()
 }
@@ -245,14 +245,14 @@ fn write_empty(tables: &Tables, runtime: &Runtime, pull: &Pull, scan: &Scan, out
 }
 
 impl Scan {
-    fn header(&self, runtime: &Runtime, pull: &Pull) -> PullReply {
+    fn header(&self, runtime: &Runtime, pull: &Pull) -> PullResponseHeader {
         let (usual, slow) = pull.ask.read_from;
         let suggest_broker_id = match (runtime.config.slave_read_enable, self.is_far_behind) {
             (false, _) => 0,
             (true, false) => usual,
             (true, true) => slow,
         };
-        PullReply {
+        PullResponseHeader {
             suggest_broker_id,
             next_offset: self.next,
             min_offset: self.min,

@@ -8,7 +8,7 @@ use wire::fields::FieldError;
 
 use crate::change::{Change, Later, Then};
 use crate::durability::Outcome;
-use crate::refused::Cause;
+use crate::refusal_counts::Cause;
 
 /// Suffix of remarks that point the user to the public FAQ (`FAQUrl.suggestTodo`).
 pub const FAQ: &str = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.";

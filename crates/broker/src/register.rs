@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use net::Silent;
-use net::{ConnectionHandle, Reply, Workers};
+use net::{ConnectionHandle, Response, Workers};
 use serde::Serialize;
 use tokio::task::JoinSet;
 use wire::body::queue::DataVersion;
@@ -32,8 +32,8 @@ use crate::parts::{GroupParts, Identity, Replication, Runtime, Tables};
 use crate::role::BrokerRole;
 use crate::topics::{Topic, Topics};
 
-/// Most topics in a registration unless `enableSplitRegistration` sets a smaller number, and number of topics
-/// registered again each period. About a megabyte.
+/// Most topics in a registration unless `enableSplitRegistration` sets another number, and number
+/// of topics registered again each period. About a megabyte.
 const TOPICS_PER_REQUEST: usize = if cfg!(test) { 5 } else { 5_000 };
 
 /// Timeout of a name server's response (`registerBrokerTimeoutMills` in Java).
@@ -248,7 +248,8 @@ impl Reminder {
     }
 }
 
-/// Registers the next topics again with a name server that has `version` of the table.
+/// Registers the next topics again with a name server that has `version` of the table. Does nothing
+/// without `forceRegister`, or if the table has another version by now.
 async fn remind(link: &Link<'_>, version: DataVersion, reminder: &mut Reminder) -> Result<(), RegisterError> {
     let parts = link.parts;
     let (now, topics) = reminder.take(&parts.tables.topics);
@@ -283,7 +284,7 @@ enum RegisterError {
     Refused(i32, String),
 }
 
-fn accepted(reply: Reply) -> Result<Reply, RegisterError> {
+fn accepted(reply: Response) -> Result<Response, RegisterError> {
     match reply.code {
         response::SUCCESS => Ok(reply),
         code => Err(RegisterError::Refused(code, reply.remark.unwrap_or_default())),
@@ -384,7 +385,7 @@ async fn register_part(
 }
 
 /// Takes the master from a name server's response. In controller mode a name server may still name the former master.
-fn learn_master(replication: &Replication, runtime: &Runtime, reply: &Reply) {
+fn learn_master(replication: &Replication, runtime: &Runtime, reply: &Response) {
     let (address, ha) = (reply.text("masterAddr"), reply.text("haServerAddr"));
     if runtime.config.has_acting_master() {
         // The task `acting-master` says from when on the master's tables are taken.

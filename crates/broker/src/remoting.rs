@@ -2,13 +2,13 @@
 //! the route table.
 
 mod answer;
+mod broker_set;
 mod clients;
 mod codec;
 mod detached;
 mod entry;
 mod figures;
 mod forward;
-mod group;
 mod groups;
 mod incoming;
 mod link;
@@ -68,8 +68,8 @@ pub(crate) use {detached::postpone, sink::Call};
 pub(crate) struct Dispatcher {
     pub broker: Arc<Broker>,
     pub port: Port,
-    /// Passes requests that need the master on while this broker is none. `None` where the operator names the master, and no slave
-    /// acts for it.
+    /// Queue of the requests that need the master, for the task that forwards them. `None` for the
+    /// port of a proxy, and in a group without controllers and acting masters.
     forwards: Option<Forwards>,
 }
 
@@ -280,7 +280,10 @@ impl Dispatcher {
         let (command, heartbeat) = (&frame.command, &frame.heartbeat);
         let begin = Duration::ZERO;
         let (broker, port) = (&self.broker, &self.port);
-        Request { broker, peer, command, heartbeat, caller, port, begin, is_late: false }
+        let is_late = command
+            .remark
+            .is_some_and(|remark| remark.starts_with(forward::FORWARDED) && remark.ends_with(forward::AGAIN));
+        Request { broker, peer, command, heartbeat, caller, port, begin, is_late }
     }
 
     fn try_serve(
@@ -344,7 +347,7 @@ impl Dispatcher {
         if command.is_one_way() {
             return;
         }
-        let head = command.reply(refusal.code).remark(&refusal.remark);
+        let head = command.response(refusal.code).remark(&refusal.remark);
         match frame.route_on(&self.port).map(|route| route.serve) {
             Some(Serve::Send(_)) => sends::refuse(&self.broker, head, out),
             Some(Serve::Pop(_)) => sink::refuse(Form::Pop, head, out),

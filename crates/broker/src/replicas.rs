@@ -79,7 +79,7 @@ impl SlaveProgress {
         self.trouble.lock().clone()
     }
 
-    /// Whether the peer has sent a slave's report.
+    /// Whether the peer has sent a slave's report, or a handshake with the id of a broker.
     pub(crate) fn is_slave(&self) -> bool {
         self.has_reported() || self.broker.load(Ordering::Relaxed) != 0
     }
@@ -266,8 +266,8 @@ pub(crate) struct Elected {
     pub proposed: BTreeSet<BrokerId>,
     /// Slaves that may become master without loss with the ends of their logs, the best first, on a master.
     pub heirs: Vec<(BrokerId, LogOffset)>,
-    /// Position up to which messages may be answered as stored without a slave's copy, when answers began to wait for
-    /// a named heir.
+    /// Log position up to which responses may have confirmed messages without waiting for a slave.
+    /// Set when responses begin to wait for slaves because of an heir.
     pub answered: LogOffset,
     /// Members that this master has named as its successor and that may be elected ([`replica::agent::Agent::heirs`]).
     /// Answers of later messages wait for these members.

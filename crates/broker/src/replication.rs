@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use replica::agent::Identity;
+use replica::agent::BrokerIdentity;
 use replica::master::Master;
 use replica::slave::Slave;
 use tokio::sync::watch;
@@ -135,7 +135,7 @@ impl Replication {
     /// An error of the operating system when the thread cannot be started.
     pub(crate) fn start_controlled(
         parts: &Arc<GroupParts>,
-        identity: Option<Identity>,
+        identity: Option<BrokerIdentity>,
     ) -> io::Result<(Self, controller::Links)> {
         let (orders, received) = std::sync::mpsc::channel();
         let (proposer, proposals) = tokio::sync::mpsc::unbounded_channel();

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use store::{Message, Placed};
+use store::{AppendResult, Message};
 use wire::codes::response;
 use wire::properties::{self, key};
 
@@ -37,7 +37,7 @@ pub(crate) struct Replied {
     pub failed: Option<String>,
     pub queue_id: i32,
     /// Position of the stored reply, if it was stored.
-    pub stored: Option<Placed>,
+    pub stored: Option<AppendResult>,
 }
 
 /// Takes the outcome of a reply.
@@ -153,7 +153,7 @@ impl Reply {
     }
 
     /// Stores the reply in its topic. A failure does not affect the replier, as in Java.
-    fn store(&self, identity: &Identity, delivery: &Arc<Delivery>) -> Option<Placed> {
+    fn store(&self, identity: &Identity, delivery: &Arc<Delivery>) -> Option<AppendResult> {
         // The Go client sends replies without a body, and messages without a body are not stored.
         if self.body.is_empty() {
             return None;

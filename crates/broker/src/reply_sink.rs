@@ -1,6 +1,6 @@
 //! Sinks for responses to suspended pulls and pops, independent of the caller's protocol.
 
-use wire::header::PullReply;
+use wire::header::PullResponseHeader;
 use wire::pop::QueueOffsets;
 
 use crate::Refusal;
@@ -11,7 +11,7 @@ pub(crate) struct PullAnswer<'a> {
     pub code: i32,
     /// Name of the status in `GetMessageStatus`, or the error.
     pub remark: &'a str,
-    pub header: PullReply,
+    pub header: PullResponseHeader,
 }
 
 /// Result of a pop.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
-use store::{GaveBack, Level, RetentionSettings, Round, Unconsumed};
+use store::{FreedSpace, Level, RetentionRound, RetentionSettings, UnconsumedPolicy};
 
 use crate::engine::{Engine, Every, Next};
 use crate::parts::{RetentionParts, Runtime};
@@ -45,13 +45,13 @@ impl Deletion {
     }
 
     /// Frees a piece of a deleted file's space, and returns the pause until the next piece in milliseconds.
-    fn give_back(&self) -> i64 {
+    fn free_space(&self) -> i64 {
         let store = &self.parts.tables.store;
-        let waiting = i64::from(store.files_to_give_back()).max(1);
-        match store.give_back() {
-            Ok(GaveBack::Nothing) => WATCH_MS,
-            Ok(GaveBack::Piece) => (PIECE_PAUSE_MS / waiting).max(1),
-            Ok(GaveBack::LastPiece) => {
+        let waiting = i64::from(store.files_to_free()).max(1);
+        match store.free_space() {
+            Ok(FreedSpace::Nothing) => WATCH_MS,
+            Ok(FreedSpace::Piece) => (PIECE_PAUSE_MS / waiting).max(1),
+            Ok(FreedSpace::LastPiece) => {
                 let pause_ms = self.parts.runtime.config.delete_files_interval_ms;
                 i64::try_from(pause_ms).unwrap_or(i64::MAX) / waiting
             }
@@ -83,7 +83,7 @@ impl Engine for Deletion {
             self.cleaned.restart(now_ms);
             self.deleted = clean(parts, now_ms, store::local_hour(now_ms));
         }
-        let pause_ms = self.give_back().min(WATCH_MS).min(interval_ms);
+        let pause_ms = self.free_space().min(WATCH_MS).min(interval_ms);
         // The pause begins when the piece is given back, which takes a while on some file systems.
         Next::At(self.parts.runtime.now_ms() + pause_ms)
     }
@@ -123,7 +123,7 @@ pub(crate) fn clean(parts: &RetentionParts, now_ms: i64, hour: u8) -> bool {
     let done = parts
         .tables
         .store
-        .retain(&settings, &Round { now_ms, hour, asked, unconsumed_from: &unconsumed_from });
+        .retain(&settings, &RetentionRound { now_ms, hour, asked, unconsumed_from: &unconsumed_from });
     let lags = lags.into_inner();
     let deleted = match done {
         Ok(done) => {
@@ -142,9 +142,9 @@ pub(crate) fn clean(parts: &RetentionParts, now_ms: i64, hour: u8) -> bool {
 /// Whether messages that a group has not consumed are protected from deletion now.
 fn protects(store: &store::Store, runtime: &Runtime) -> bool {
     match runtime.config.retention.unconsumed {
-        Unconsumed::Drop => false,
-        Unconsumed::Protect => store.space().level < Level::Clean,
-        Unconsumed::Reject => true,
+        UnconsumedPolicy::Drop => false,
+        UnconsumedPolicy::Protect => store.space().level < Level::Clean,
+        UnconsumedPolicy::Reject => true,
     }
 }
 

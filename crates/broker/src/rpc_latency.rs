@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use net::Gone;
+use net::ConnectionClosed;
 use parking_lot::Mutex;
 use wire::codes::{request, response};
 use wire::frame::written_code;
@@ -29,7 +29,7 @@ pub(crate) enum Written {
 
 impl Written {
     /// Converts the result of pushing a response to its connection.
-    pub(crate) fn of(pushed: &Result<(), Gone>) -> Self {
+    pub(crate) fn of(pushed: &Result<(), ConnectionClosed>) -> Self {
         if pushed.is_ok() { Self::Success } else { Self::Failed }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-use store::{AppendError, Batch, Message, Numbered, PushError, Unit};
+use store::{AppendError, Batch, CqUnit, Message, PushError, Unit};
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::properties::{self, key};
 use wire::record::RecordView;
@@ -205,7 +205,7 @@ fn prepare(
     batch: &mut Batch,
 ) -> Result<Option<Arc<Queue>>, PutError> {
     let mut bytes = Vec::new();
-    let message = Numbered { offset: QueueOffset::from_i64(offset).unwrap_or_default(), unit };
+    let message = CqUnit { offset: QueueOffset::from_i64(offset).unwrap_or_default(), unit };
     parts.tables.store.read_messages_blocking(&queue.index, &[message], &mut bytes)?;
     let record = RecordView::parse(&bytes)
         .map_err(|source| store::ReadError::Record { at: unit.log_offset, source })?;

@@ -10,8 +10,8 @@ mod check;
 mod commit;
 pub(crate) mod message;
 mod recall;
-mod refused;
 mod staged;
+mod store_refusals;
 
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ pub(crate) use commit::{AnswerStored, SendAnswers, commit, wake};
 use message::{Properties, Target};
 pub use recall::RecallRequest;
 pub(crate) use recall::stage_recall;
-use refused::illegal;
-pub(crate) use refused::{not_put, not_stored};
 use staged::Pending;
 pub(crate) use staged::{StagedSends, StoredSend};
+use store_refusals::illegal;
+pub(crate) use store_refusals::{not_put, not_stored};
 
 /// Bytes of staged records above which they are appended before more sends are staged.
 const STAGED_BYTES_MAX: usize = 2 << 20;
@@ -207,6 +207,9 @@ fn stage_single<T>(
         illegal(&parts.runtime)
     })?;
     staged.cancels |= properties.out_ms.is_some() && properties.cancels;
+    if real.dead {
+        staged.dead_letters.push(header.topic.into());
+    }
     let handle_start = staged.ids.len();
     if let Some(out_ms) = properties.out_ms.filter(|_| !names::is_retry_topic(real.topic.name())) {
         let key = staged.ids[id.clone()].to_vec();

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use net::Workers;
-use replica::agent::Identity;
+use replica::agent::BrokerIdentity;
 use store::timer::TimerFiles;
-use store::{Disk, FoundSize, OpenError, RealDisk, Store};
+use store::{Disk, OpenError, RealDisk, SizeMismatch, Store};
 
 use crate::assign;
 use crate::broker::{Broker, LoadError, Loaded};
@@ -244,7 +244,7 @@ fn take_file_sizes(config: &mut Config, disk: &dyn Disk) -> Result<(), OpenError
     let mut timers = config.timers.files(&config.store, config.retention.reserved_ms);
     found.extend(timers.take_file_size(disk)?);
     config.timers.log_file_bytes = timers.log_file_bytes;
-    for FoundSize { setting, configured, found } in found {
+    for SizeMismatch { setting, configured, found } in found {
         tracing::warn!(
             setting,
             configured,
@@ -313,7 +313,7 @@ pub(crate) fn connect_arrivals(broker: &Arc<Broker>) {
 }
 
 /// Reads the epochs of the log and the broker's id, in controller mode.
-fn load_controlled(broker: &Broker) -> Result<Option<Identity>, StartError> {
+fn load_controlled(broker: &Broker) -> Result<Option<BrokerIdentity>, StartError> {
     if !broker.runtime.config.is_controlled() {
         return Ok(None);
     }
@@ -347,7 +347,8 @@ fn start_lite(shell: &mut Shell, broker: &Arc<Broker>) -> io::Result<()> {
     shell.threads().start(post, broker.tables.lite.wakeup(), move || Ok(engine))
 }
 
-/// Starts the task that passes requests to the master while this broker is none.
+/// Starts the task that forwards requests to the master while this broker is not the master.
+/// Returns the queue of the task.
 fn start_forwarding(shell: &Shell, broker: &Broker) -> Result<Forwards, StartError> {
     let (forwards, taken) = Forwards::new(remoting::answer_timeout(&broker.runtime.config));
     let tasks = shell.tasks().clone();

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use wire::body::{Changed, SubscriptionGroupTable, TableChanges, TopicTable};
+use wire::body::{SubscriptionGroupTable, TableChanges, TableDelta, TopicTable};
 use wire::codes::response;
 use wire::ha::BrokerId;
 use wire::json;
@@ -75,12 +75,13 @@ pub(crate) fn versions(tables: &Tables) -> TableVersions {
     }
 }
 
-/// Passes `then` the present versions and the changes after a slave's versions, as soon as a change exists. The
-/// request proves that the slave has its versions.
+/// Passes `then` the present versions and the changes after a slave's versions, as soon as a change
+/// exists. The request proves that the slave has its versions. After [`HELD`] without a change,
+/// `then` gets the slave's versions and no changes.
 ///
 /// # Errors
-/// `SYSTEM_ERROR` when this broker is not master, or too many slaves ask. `INVALID_PARAMETER` when no part ends at
-/// the requested position. `SERVICE_NOT_AVAILABLE` while this broker starts or stops.
+/// `SYSTEM_ERROR` when this broker is not master, or too many slaves ask. `INVALID_PARAMETER` when
+/// the requested position is malformed. `SERVICE_NOT_AVAILABLE` while this broker starts or stops.
 pub(crate) fn changes_for(
     parts: &Arc<MetadataParts>,
     question: Question,
@@ -202,13 +203,13 @@ impl AnswerPart {
         }
     }
 
-    fn topics(&mut self, tables: &Tables, has: u64) -> Option<Changed<TopicTable>> {
+    fn topics(&mut self, tables: &Tables, has: u64) -> Option<TableDelta<TopicTable>> {
         self.begin(0)?;
         let (data_version, names) = tables.topics.changed_since(has);
         let is_whole = names.is_none();
         let all = || tables.topics.all().map(|topic| topic.name().to_owned()).collect();
         let table = TopicTable { data_version, ..Default::default() };
-        let mut changed = Changed { is_whole, table, gone: Vec::new() };
+        let mut changed = TableDelta { is_whole, table, gone: Vec::new() };
         self.add_names(0, names.unwrap_or_else(all), |name| {
             let Some(topic) = tables.topics.find(name) else {
                 changed.gone.push(name.to_owned());
@@ -220,13 +221,13 @@ impl AnswerPart {
         Some(changed)
     }
 
-    fn groups(&mut self, tables: &Tables, has: u64) -> Option<Changed<SubscriptionGroupTable>> {
+    fn groups(&mut self, tables: &Tables, has: u64) -> Option<TableDelta<SubscriptionGroupTable>> {
         self.begin(1)?;
         let (data_version, names) = tables.groups.changed_since(has);
         let is_whole = names.is_none();
         let forbidden_table = tables.groups.forbidden();
         let table = SubscriptionGroupTable { data_version, forbidden_table, ..Default::default() };
-        let mut changed = Changed { is_whole, table, gone: Vec::new() };
+        let mut changed = TableDelta { is_whole, table, gone: Vec::new() };
         self.add_names(1, names.unwrap_or_else(|| tables.groups.names()), |name| {
             let Some(group) = tables.groups.in_table(name) else {
                 changed.gone.push(name.to_owned());
@@ -254,8 +255,8 @@ pub(crate) fn offsets_up_to(generation: Generation) -> TableVersions {
     TableVersions { offsets: generation, ..TableVersions::default() }
 }
 
-/// Whether every slave that may be elected next has these versions. False on a broker that is no longer master.
-/// [`wait`] explains the reason.
+/// Whether every slave that may be elected next has these versions. True without controllers. False
+/// on a broker that is no longer master. [`wait`] explains the reason.
 pub(crate) fn are_copied(replication: &Replication, runtime: &Runtime, wanted: &TableVersions) -> bool {
     if !runtime.config.is_controlled() {
         return true;

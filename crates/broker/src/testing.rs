@@ -36,7 +36,7 @@ pub(crate) const OUTCOME_CAP: Duration = Duration::from_secs(300);
 pub(crate) const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10911);
 
 /// Caller of a broker without authentication.
-pub(crate) const CALLER: Caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
+pub(crate) const CALLER: Caller = Caller { remote: ADDRESS, version: 0, user: auth::Subject::Off };
 
 pub(crate) struct Fixture {
     pub broker: Arc<Broker>,

@@ -13,9 +13,9 @@
 
 mod barrier;
 mod deliver;
+pub(crate) mod delivery_time;
 mod enqueue;
 pub(crate) mod fetch;
-pub(crate) mod put;
 pub(crate) mod recall;
 pub(crate) mod scheduler;
 mod timed;

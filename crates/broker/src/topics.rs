@@ -2,7 +2,7 @@
 
 pub(crate) mod attributes;
 mod change;
-mod sent;
+mod send_counts;
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::long_polling::{SuspendedPulls, Waiters};
 use crate::ordered_table::OrderedTable;
 use crate::persist::{self, ConfigFile};
 use crate::{FAQ, Refusal, Result, names};
-pub(crate) use sent::{MessageKind, SIZE_BOUNDS, Sent, SentOfKind};
+pub(crate) use send_counts::{MessageKind, SIZE_BOUNDS, SendCounts, SentOfKind};
 
 /// Most queues of a topic; a larger number is refused as a mistake.
 pub const QUEUES_MAX: i32 = 65_535;
@@ -46,7 +46,7 @@ pub struct Queue {
     /// Whether the value stands for the queue of a lite topic, and is in no topic. An append gives clients an event.
     pub lite: bool,
     /// Counts of producers' messages in the queue, for statistics.
-    pub(crate) sent: Sent,
+    pub(crate) sent: SendCounts,
 }
 
 impl Queue {
@@ -60,7 +60,7 @@ impl Queue {
             timed: false,
             revives: false,
             lite: true,
-            sent: Sent::default(),
+            sent: SendCounts::default(),
         }
     }
 
@@ -165,7 +165,7 @@ impl Topic {
         let timed = self.name() == names::TIMER_TOPIC;
         let revives = self.name().starts_with(names::REVIVE_PREFIX);
         let waiters = self.waiters.clone();
-        let (suspended, sent) = (SuspendedPulls::default(), Sent::default());
+        let (suspended, sent) = (SuspendedPulls::default(), SendCounts::default());
         Some(Arc::new(Queue { index, suspended, waiters, delayed, timed, revives, lite: false, sent }))
     }
 

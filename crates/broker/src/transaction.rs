@@ -68,7 +68,7 @@ struct Put<'a> {
 /// Records that [`append_with_op`] stored.
 struct Appended {
     /// Position of the stored message, if any.
-    placed: Option<store::Placed>,
+    placed: Option<store::AppendResult>,
     /// Log position behind the message and the op record.
     end: LogOffset,
 }
@@ -104,8 +104,8 @@ fn append_with_op(
     let index = batch.push(&op.index, &message)?;
     grown.push(op);
     parts.delivery.append_own(&mut batch, now_ms)?;
-    state.decided(half, batch.placed(index).queue_offset.to_i64());
-    let placed = put.is_some().then(|| batch.placed(0));
+    state.decided(half, batch.append_result(index).queue_offset.to_i64());
+    let placed = put.is_some().then(|| batch.append_result(0));
     grown.extend(parts.tables.further_queues(&batch));
     parts.delivery.grown(batch.end(), grown);
     Ok(Appended { placed, end: batch.end() })

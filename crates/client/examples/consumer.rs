@@ -1,7 +1,7 @@
 //! Prints the messages of a topic until interrupted:
 //! `cargo run -p vostok-client --example consumer -- 127.0.0.1:9876 FirstTopic`.
 
-use client::{Client, Config, From, PushConfig, PushConsumer, Verdict};
+use client::{Client, Config, ConsumeFrom, ConsumeStatus, PushConfig, PushConsumer};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), client::Error> {
@@ -18,7 +18,7 @@ async fn main() -> Result<(), client::Error> {
 /// Prints messages until `end`.
 pub async fn run(name_server: &str, topic: &str, end: impl Future<Output = ()>) -> Result<(), client::Error> {
     let client = Client::start(Config::new(name_server))?;
-    let config = PushConfig { from: From::First, ..PushConfig::new("example_consumer", topic, "*") };
+    let config = PushConfig { from: ConsumeFrom::First, ..PushConfig::new("example_consumer", topic, "*") };
     let consumer = PushConsumer::start(&client, config, |messages| {
         for message in messages {
             println!(
@@ -28,7 +28,7 @@ pub async fn run(name_server: &str, topic: &str, end: impl Future<Output = ()>) 
                 String::from_utf8_lossy(&message.body)
             );
         }
-        Verdict::Done
+        ConsumeStatus::Done
     })
     .await?;
     println!("reading {} queues, interrupt to end", consumer.queues().len());

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use net::{ConnectionHandle, Limits, Reply, Service, Workers};
+use net::{ConnectionHandle, Limits, Response, Service, Workers};
 use serde_json::{Value, json};
 use tokio::task::{JoinSet, spawn_local};
 use tokio::time::{sleep, sleep_until};
@@ -96,7 +96,7 @@ impl Load {
         &self.peers[(number % self.peers.len() as u64) as usize]
     }
 
-    async fn call(&self, number: u64, code: i32, write: impl FnOnce(FrameWriter<'_>)) -> Reply {
+    async fn call(&self, number: u64, code: i32, write: impl FnOnce(FrameWriter<'_>)) -> Response {
         let reply = self.peer(number).call(Encoding::Json, code, TIMEOUT, write).await;
         let reply = reply.unwrap_or_else(|error| panic!("request {code}: {error}"));
         // 210 is the end of a pop without messages.
@@ -205,7 +205,7 @@ impl Load {
     }
 
     /// Counts and acknowledges the messages of a pop.
-    async fn take(&self, client: u64, is_lite: bool, reply: &Reply) {
+    async fn take(&self, client: u64, is_lite: bool, reply: &Response) {
         let arrived = self.began.elapsed().as_nanos() as u64;
         let number = |key| reply.text(key).and_then(|text| text.parse().ok()).unwrap_or(0);
         let starts: HashMap<i32, i64> = (reply.text("startOffsetInfo").unwrap_or_default().split(';'))

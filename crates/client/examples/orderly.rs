@@ -2,7 +2,8 @@
 //! `cargo run -p vostok-client --example orderly -- 127.0.0.1:9876 Accounts`.
 
 use client::{
-    Client, Config, Error, From, Message, Producer, ProducerConfig, PushConfig, PushConsumer, Verdict,
+    Client, Config, ConsumeFrom, ConsumeStatus, Error, Message, Producer, ProducerConfig, PushConfig,
+    PushConsumer,
 };
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -31,7 +32,7 @@ pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
 
     let (seen, mut steps) = tokio::sync::mpsc::unbounded_channel();
     let last: Mutex<BTreeMap<String, u32>> = Mutex::default();
-    let config = PushConfig { from: From::First, ..PushConfig::new("example_books", topic, "step") };
+    let config = PushConfig { from: ConsumeFrom::First, ..PushConfig::new("example_books", topic, "step") };
     let consumer = PushConsumer::start_orderly(&client, config, move |messages| {
         for message in messages {
             let text = String::from_utf8_lossy(&message.body);
@@ -42,7 +43,7 @@ pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
             assert_eq!(before + 1, step, "account {account} went from step {before} to {step}");
             drop(seen.send(text.into_owned()));
         }
-        Verdict::Done
+        ConsumeStatus::Done
     })
     .await?;
     for _ in 0..80 {

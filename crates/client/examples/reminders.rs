@@ -3,8 +3,8 @@
 //! `recallMessageEnable=true`. Traces need a broker with `traceTopicEnable=true` or `autoCreateTopicEnable`.
 
 use client::{
-    Client, Config, Error, From, Message, Producer, ProducerConfig, PushConfig, PushConsumer, TRACE_TOPIC,
-    Verdict,
+    Client, Config, ConsumeFrom, ConsumeStatus, Error, Message, Producer, ProducerConfig, PushConfig,
+    PushConsumer, TRACE_TOPIC,
 };
 use std::time::{Duration, Instant};
 
@@ -33,12 +33,13 @@ pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
     println!("{recalled} is taken back");
 
     let (seen, mut reminders) = tokio::sync::mpsc::unbounded_channel();
-    let config = PushConfig { from: From::First, trace, ..PushConfig::new("example_reminded", topic, "*") };
+    let config =
+        PushConfig { from: ConsumeFrom::First, trace, ..PushConfig::new("example_reminded", topic, "*") };
     let consumer = PushConsumer::start(&client, config, move |messages| {
         for message in messages {
             drop(seen.send(String::from_utf8_lossy(&message.body).into_owned()));
         }
-        Verdict::Done
+        ConsumeStatus::Done
     })
     .await?;
     for expected in ["level one, a second", "six seconds"] {

@@ -2,7 +2,8 @@
 //! --example requests -- 127.0.0.1:9876 Questions`.
 
 use client::{
-    Client, Config, Error, From, Message, Producer, ProducerConfig, PushConfig, PushConsumer, Verdict,
+    Client, Config, ConsumeFrom, ConsumeStatus, Error, Message, Producer, ProducerConfig, PushConfig,
+    PushConsumer,
 };
 use std::time::Duration;
 
@@ -25,10 +26,10 @@ pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
 
     // The listener hands questions over; replies are sent beside it.
     let (questions, mut asked) = tokio::sync::mpsc::unbounded_channel();
-    let config = PushConfig { from: From::First, ..PushConfig::new("example_repliers", topic, "*") };
+    let config = PushConfig { from: ConsumeFrom::First, ..PushConfig::new("example_repliers", topic, "*") };
     let consumer = PushConsumer::start(&replying, config, move |messages| {
         messages.iter().for_each(|message| drop(questions.send(message.clone())));
-        Verdict::Done
+        ConsumeStatus::Done
     })
     .await?;
     let reply = async {

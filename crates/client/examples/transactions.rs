@@ -2,8 +2,8 @@
 //! `cargo run -p vostok-client --example transactions -- 127.0.0.1:9876 Orders`.
 
 use client::{
-    Client, Config, Decision, Error, From, Message, ProducerConfig, PushConfig, PushConsumer,
-    TransactionProducer, Verdict,
+    Client, Config, ConsumeFrom, ConsumeStatus, Decision, Error, Message, ProducerConfig, PushConfig,
+    PushConsumer, TransactionProducer,
 };
 use std::time::Duration;
 
@@ -32,12 +32,12 @@ pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
     }
 
     let (seen, mut orders) = tokio::sync::mpsc::unbounded_channel();
-    let config = PushConfig { from: From::First, ..PushConfig::new("example_shipping", topic, "*") };
+    let config = PushConfig { from: ConsumeFrom::First, ..PushConfig::new("example_shipping", topic, "*") };
     let consumer = PushConsumer::start(&client, config, move |messages| {
         for message in messages {
             drop(seen.send(String::from_utf8_lossy(&message.body).into_owned()));
         }
-        Verdict::Done
+        ConsumeStatus::Done
     })
     .await?;
     let mut found = std::collections::BTreeSet::new();

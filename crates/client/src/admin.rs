@@ -4,7 +4,9 @@ use crate::remote::accept;
 use crate::{Client, Error};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use wire::body::{ClusterInfo, ConsumerListByGroup, PERM_READ, PERM_WRITE, SubscriptionGroupConfig};
+use wire::body::{
+    ClusterInfo, ConsumerListByGroup, HaRuntimeInfo, PERM_READ, PERM_WRITE, SubscriptionGroupConfig,
+};
 use wire::codes::{request, response};
 use wire::json;
 
@@ -33,7 +35,7 @@ impl Client {
         code: i32,
         timeout: Duration,
         write: impl FnOnce(wire::frame::FrameWriter<'_>),
-    ) -> Result<net::Reply, Error> {
+    ) -> Result<net::Response, Error> {
         self.inner.remote.call(address, code, timeout, write).await
     }
 
@@ -48,7 +50,7 @@ impl Client {
         code: i32,
         (timeout, bytes): (Duration, usize),
         write: impl FnOnce(wire::frame::FrameWriter<'_>),
-    ) -> Result<net::Reply, Error> {
+    ) -> Result<net::Response, Error> {
         self.inner.remote.ask_large(address, code, timeout, bytes, write).await
     }
 
@@ -192,20 +194,10 @@ impl Client {
     /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it does not know
     /// the request.
     pub async fn replication(&self, broker: &str) -> Result<Replication, Error> {
-        #[derive(serde::Deserialize, Default)]
-        #[serde(rename_all = "camelCase", default)]
-        struct Status {
-            ha_connection_info: Vec<Slave>,
-        }
-        #[derive(serde::Deserialize, Default)]
-        #[serde(default)]
-        struct Slave {
-            diff: i64,
-        }
         let reply = self.inner.remote.call(broker, request::GET_BROKER_HA_STATUS, TIMEOUT, |frame| {
             frame.finish(b"");
         });
-        let slaves = json::from_slice::<Status>(&reply.await?.body)
+        let slaves = json::from_slice::<HaRuntimeInfo>(&reply.await?.body)
             .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() })?
             .ha_connection_info;
         let behind = slaves.iter().map(|slave| slave.diff.max(0).unsigned_abs()).max();

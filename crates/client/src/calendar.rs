@@ -17,7 +17,7 @@ pub fn month_ms(epoch_ms: u64) -> u32 {
     u32::try_from(ms).expect("a month has less than 2^32 milliseconds")
 }
 
-/// Returns a time after 9999, which no calendar here has, as 1970.
+/// Converts milliseconds since 1970. A time after the year 9999 becomes the start of 1970.
 fn timestamp(epoch_ms: u64) -> Timestamp {
     let time = i64::try_from(epoch_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     time.unwrap_or_default()

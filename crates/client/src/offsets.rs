@@ -109,7 +109,7 @@ fn commit(frame: FrameWriter<'_>, group: &str, queue: &MessageQueue, offset: i64
     name(frame.text("consumerGroup", group), queue).number("commitOffset", offset).finish(b"");
 }
 
-fn offset(address: &str, reply: &net::Reply) -> Result<i64, Error> {
+fn offset(address: &str, reply: &net::Response) -> Result<i64, Error> {
     let text = reply.text("offset");
     text.and_then(|text| text.parse().ok()).ok_or_else(|| Error::Answer {
         address: address.to_owned(),

@@ -8,9 +8,9 @@ mod tests;
 pub use outcome::{SendOutcome, SendStatus};
 
 use crate::compress::Compression;
-use crate::trace::{Published, Tracer};
+use crate::trace::{SendTrace, Tracer};
 use crate::{Client, Error, Message, clock};
-use prepare::{Keys, Prepared};
+use prepare::{KeyGenerator, SendDraft};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -33,7 +33,7 @@ pub struct ProducerConfig {
     /// Number of retries after the first attempt (`retryTimesWhenSendFailed`).
     pub retries: u32,
     /// Compression for large bodies; `None` for no compression.
-    pub compress: Option<Compress>,
+    pub compress: Option<CompressConfig>,
     /// Largest number of queues of a topic that is created by the first send (`defaultTopicQueueNums`).
     pub default_topic_queues: i32,
     /// Largest body before compression (`maxMessageSize`).
@@ -44,7 +44,7 @@ pub struct ProducerConfig {
 
 /// Compression of bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compress {
+pub struct CompressConfig {
     /// Compression method.
     pub kind: Compression,
     /// Compression level, see [`crate::compress()`].
@@ -53,7 +53,7 @@ pub struct Compress {
     pub over: usize,
 }
 
-impl Default for Compress {
+impl Default for CompressConfig {
     /// The defaults of RocketMQ's Java client: zlib, level 5, from 4096 bytes.
     fn default() -> Self {
         Self { kind: Compression::Zlib, level: 5, over: 4096 }
@@ -67,7 +67,7 @@ impl ProducerConfig {
             group: group.into(),
             timeout: Duration::from_secs(3),
             retries: 2,
-            compress: Some(Compress::default()),
+            compress: Some(CompressConfig::default()),
             default_topic_queues: 4,
             body_bytes_max: 4 << 20,
             trace: None,
@@ -79,7 +79,7 @@ impl ProducerConfig {
 pub struct Producer {
     client: Client,
     config: ProducerConfig,
-    keys: Keys,
+    keys: KeyGenerator,
     /// Counter for choosing queues in turn.
     turn: AtomicUsize,
     tracer: Option<Tracer>,
@@ -92,7 +92,7 @@ impl Producer {
     pub fn new(client: &Client, config: ProducerConfig) -> Self {
         client.inner.groups.add_producer(&config.group);
         let seed = clock::seed();
-        let keys = Keys::new(client.ip(), seed);
+        let keys = KeyGenerator::new(client.ip(), seed);
         let tracer = config.trace.as_ref().and_then(|topic| Tracer::start(client, &config.group, topic));
         let turn = AtomicUsize::new(seed as usize >> 8);
         Self { client: client.clone(), config, keys, turn, tracer, introduced: Mutex::default() }
@@ -104,7 +104,7 @@ impl Producer {
     /// # Errors
     /// The error of the last attempt. After [`Error::Call`] the message may still be stored.
     pub async fn send(&self, message: &Message) -> Result<SendOutcome, Error> {
-        let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
+        let prepared = SendDraft::single(message, &self.config, &self.keys, clock::now_ms())?;
         self.send_somewhere(&message.topic, &prepared, Some(message)).await
     }
 
@@ -113,7 +113,7 @@ impl Producer {
     /// # Errors
     /// Errors of [`Producer::send`], and [`Error::Illegal`] when the messages differ in topic, or a message is delayed.
     pub async fn send_batch(&self, messages: &[Message]) -> Result<SendOutcome, Error> {
-        let prepared = Prepared::batch(messages, &self.config, &self.keys, clock::now_ms())?;
+        let prepared = SendDraft::batch(messages, &self.config, &self.keys, clock::now_ms())?;
         self.send_somewhere(&messages[0].topic, &prepared, None).await
     }
 
@@ -123,7 +123,7 @@ impl Producer {
     /// [`Error::NoBroker`] when the queue's broker is in no route, [`Error::Connect`] or [`Error::Call`] when it does
     /// not answer, [`Error::Refused`] when it refuses.
     pub async fn send_to(&self, queue: &MessageQueue, message: &Message) -> Result<SendOutcome, Error> {
-        let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
+        let prepared = SendDraft::single(message, &self.config, &self.keys, clock::now_ms())?;
         self.attempt(queue, &prepared, self.config.timeout, Some(message)).await
     }
 
@@ -155,7 +155,7 @@ impl Producer {
     /// # Errors
     /// [`Error::NoQueue`] when the topic has no queue, [`Error::Connect`] when its broker cannot be connected to.
     pub async fn send_one_way(&self, message: &Message) -> Result<(), Error> {
-        let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
+        let prepared = SendDraft::single(message, &self.config, &self.keys, clock::now_ms())?;
         let queue = self.pick(&message.topic, None).await?;
         let address = self.client.master_of(&queue).await?;
         let header = self.header(&queue, &prepared);
@@ -215,7 +215,7 @@ impl Producer {
     async fn send_somewhere(
         &self,
         topic: &str,
-        prepared: &Prepared,
+        prepared: &SendDraft,
         message: Option<&Message>,
     ) -> Result<SendOutcome, Error> {
         let begin = Instant::now();
@@ -262,7 +262,7 @@ impl Producer {
     async fn attempt(
         &self,
         queue: &MessageQueue,
-        prepared: &Prepared,
+        prepared: &SendDraft,
         timeout: Duration,
         message: Option<&Message>,
     ) -> Result<SendOutcome, Error> {
@@ -276,7 +276,7 @@ impl Producer {
         let region = reply.as_ref().ok().and_then(|reply| reply.text("MSG_REGION").map(str::to_owned));
         let outcome = reply.and_then(|reply| SendOutcome::read(&address, queue, prepared, reply));
         if let (Some(tracer), Some(message)) = (&self.tracer, message) {
-            tracer.published(&Published {
+            tracer.published(&SendTrace {
                 topic: &message.topic,
                 properties: &message.properties,
                 region: region.as_deref().unwrap_or("null"),
@@ -290,7 +290,7 @@ impl Producer {
         outcome
     }
 
-    fn header<'a>(&'a self, queue: &'a MessageQueue, prepared: &'a Prepared) -> SendHeader<'a> {
+    fn header<'a>(&'a self, queue: &'a MessageQueue, prepared: &'a SendDraft) -> SendHeader<'a> {
         SendHeader {
             producer_group: &self.config.group,
             topic: &queue.topic,
@@ -309,7 +309,7 @@ impl Producer {
 }
 
 /// Approximate size of a request in bytes.
-fn size(prepared: &Prepared) -> usize {
+fn size(prepared: &SendDraft) -> usize {
     HEADER_BYTES + prepared.body.len() + prepared.properties.len()
 }
 

@@ -70,7 +70,7 @@ pub enum PullStatus {
 
 /// Answer to a pull request.
 #[derive(Clone, Debug)]
-pub struct Pulled {
+pub struct PullResult {
     /// Result of the request.
     pub status: PullStatus,
     /// Offset of the next pull request.
@@ -91,7 +91,7 @@ impl Client {
     /// # Errors
     /// [`Error::NoBroker`] when the queue's broker is in no route, [`Error::Connect`] or [`Error::Call`] when it does
     /// not answer, [`Error::Refused`] when it refuses the group, topic, queue or expression.
-    pub async fn pull(&self, pull: &PullRequest<'_>) -> Result<Pulled, Error> {
+    pub async fn pull(&self, pull: &PullRequest<'_>) -> Result<PullResult, Error> {
         let address = self.reader_of(pull.queue, pull.broker_id).await?;
         let flags = [
             (pull.commit.is_some(), pull_flag::COMMIT_OFFSET),
@@ -129,7 +129,7 @@ impl Client {
     }
 }
 
-fn read(address: &str, pull: &PullRequest<'_>, reply: net::Reply) -> Result<Pulled, Error> {
+fn read(address: &str, pull: &PullRequest<'_>, reply: net::Response) -> Result<PullResult, Error> {
     let status = match reply.code {
         response::SUCCESS => PullStatus::Found,
         response::PULL_NOT_FOUND => PullStatus::NothingNew,
@@ -146,7 +146,7 @@ fn read(address: &str, pull: &PullRequest<'_>, reply: net::Reply) -> Result<Pull
         text.and_then(|text| text.parse::<i64>().ok())
             .ok_or_else(|| malformed(format!("expected a number as {field}, found {text:?}")))
     };
-    Ok(Pulled {
+    Ok(PullResult {
         status,
         next_offset: number("nextBeginOffset")?,
         min_offset: number("minOffset")?,

@@ -1,6 +1,6 @@
 //! A consumer that reads queues which the application chooses (`DefaultLitePullConsumer` with `assign`).
 
-use crate::{Client, Error, Expression, MessageQueue, PullRequest, PullStatus, Pulled, Received};
+use crate::{Client, Error, Expression, MessageQueue, PullRequest, PullResult, PullStatus, Received};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -20,12 +20,12 @@ const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 type Position = (MessageQueue, i64);
 
 /// The reply to a pull request, with the queue and offset of the request.
-type PullReply = (Position, Result<Pulled, Error>);
+type PullOutcome = (Position, Result<PullResult, Error>);
 
 /// Pull requests that wait at brokers, also between two calls of the application, with their queues and offsets.
 #[derive(Default)]
-struct Waiting {
-    pulls: JoinSet<PullReply>,
+struct Pulls {
+    pulls: JoinSet<PullOutcome>,
     places: BTreeSet<Position>,
 }
 
@@ -43,7 +43,7 @@ pub struct PullConsumer {
     positions: Mutex<BTreeMap<MessageQueue, i64>>,
     /// Counter for taking queues in turn.
     turn: Mutex<usize>,
-    held: tokio::sync::Mutex<Waiting>,
+    held: tokio::sync::Mutex<Pulls>,
 }
 
 impl PullConsumer {
@@ -190,7 +190,7 @@ impl PullConsumer {
     }
 
     /// Sends a pull request to every queue without a waiting request.
-    fn ask(&self, held: &mut Waiting) {
+    fn ask(&self, held: &mut Pulls) {
         let places = self.positions().clone();
         for place in places {
             if held.places.insert(place.clone()) {
@@ -207,7 +207,7 @@ impl PullConsumer {
     }
 
     /// The messages of a finished pull request.
-    fn take(&self, held: &mut Waiting, joined: Result<PullReply, JoinError>) -> Result<Vec<Received>, Error> {
+    fn take(&self, held: &mut Pulls, joined: Result<PullOutcome, JoinError>) -> Result<Vec<Received>, Error> {
         let Ok((place, pulled)) = joined else {
             // A request that was cancelled with its runtime does not say which queue it was for, so all queues are
             // pulled again.
@@ -220,7 +220,7 @@ impl PullConsumer {
 
     /// Advances the offset of the queue, unless the application changed it meanwhile. Returns the messages that match
     /// the expression.
-    fn accept(&self, (queue, position): &Position, pulled: Pulled) -> Vec<Received> {
+    fn accept(&self, (queue, position): &Position, pulled: PullResult) -> Vec<Received> {
         let mut positions = self.positions();
         let Some(current) = positions.get_mut(queue).filter(|current| **current == *position) else {
             return Vec::new();
@@ -239,7 +239,7 @@ impl PullConsumer {
 }
 
 impl Reader {
-    async fn pull(&self, (queue, position): &Position, hold: Duration) -> Result<Pulled, Error> {
+    async fn pull(&self, (queue, position): &Position, hold: Duration) -> Result<PullResult, Error> {
         let request = PullRequest {
             hold,
             expression: Some(self.expression.text()),

@@ -31,7 +31,7 @@ mod rebalance;
 
 pub use allocation::Allocation;
 pub use consumer::PushConsumer;
-pub use listener::Verdict;
+pub use listener::ConsumeStatus;
 
 use crate::{Expression, MessageQueue};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ use wire::names::RETRY_PREFIX;
 
 /// Start position of a group in a queue without a committed offset (`ConsumeFromWhere`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum From {
+pub enum ConsumeFrom {
     /// At the end of the queue; earlier messages are not consumed.
     #[default]
     Last,
@@ -62,7 +62,7 @@ pub struct PushConfig {
     /// Clustering (one member of the group gets a message) or broadcasting (every member gets it).
     pub model: MessageModel,
     /// Start position in a queue without a committed offset.
-    pub from: From,
+    pub from: ConsumeFrom,
     /// Allocation of queues to the members of the group.
     pub allocation: Allocation,
     /// Number of listener threads (`consumeThreadMin`).
@@ -95,7 +95,7 @@ impl PushConfig {
             group: group.into(),
             subscriptions: BTreeMap::from([(topic.into(), expression.into())]),
             model: MessageModel::Clustering,
-            from: From::Last,
+            from: ConsumeFrom::Last,
             allocation: Allocation::Average,
             threads: 20,
             batch: 1,

@@ -19,9 +19,9 @@ pub struct MessageQuery<'a> {
     pub key: &'a str,
     /// Most messages.
     pub max: i32,
-    /// Store time from which on, ms since the epoch.
+    /// Earliest store time, ms since the epoch.
     pub begin_ms: i64,
-    /// Store time up to which, ms since the epoch.
+    /// Latest store time, ms since the epoch.
     pub end_ms: i64,
     /// Kind of the key for brokers that distinguish kinds: `K` for keys, `T` for tags. `None` for any kind.
     pub kind: Option<&'a str>,

@@ -2,8 +2,8 @@
 
 use crate::config::Config;
 use crate::server_requests::ServerRequests;
-use crate::{Credentials, Error, Signed};
-use net::{CallError, ConnectionHandle, Limits, Reply, Workers};
+use crate::{Credentials, Error, SignedRequest};
+use net::{CallError, ConnectionHandle, Limits, Response, Workers};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -30,7 +30,7 @@ const SILENCE_MIN: Duration = Duration::from_secs(1);
 const ROOM_BYTES: usize = 32 << 20;
 
 /// The connection to one address, with its latest attempt.
-struct Link {
+struct BrokerLink {
     /// Result of the last attempt to connect. The lock is held during an attempt, so all callers that need the
     /// connection wait for it.
     attempt: Arc<tokio::sync::Mutex<Option<Attempt>>>,
@@ -43,7 +43,7 @@ struct Attempt {
     outcome: Result<Arc<ConnectionHandle>, (io::ErrorKind, String)>,
 }
 
-impl Default for Link {
+impl Default for BrokerLink {
     fn default() -> Self {
         Self { attempt: Arc::default(), room: Arc::new(Semaphore::new(ROOM_BYTES)) }
     }
@@ -51,13 +51,13 @@ impl Default for Link {
 
 /// Addresses to which connections were made since the last call of [`Self::take`].
 #[derive(Default)]
-pub(crate) struct Dialed {
+pub(crate) struct NewConnections {
     addresses: Mutex<BTreeSet<String>>,
     /// Notified for every new connection, because brokers must learn this client's groups, also after a restart.
     pub changed: Notify,
 }
 
-impl Dialed {
+impl NewConnections {
     fn add(&self, address: String) {
         self.addresses.lock().expect("short section").insert(address);
         self.changed.notify_one();
@@ -75,10 +75,10 @@ pub(crate) struct Remote {
     encoding: Encoding,
     pub credentials: Option<Credentials>,
     api_timeout_min: Duration,
-    links: Mutex<HashMap<String, Arc<Link>>>,
+    links: Mutex<HashMap<String, Arc<BrokerLink>>>,
     name_servers: Vec<String>,
     /// New connections, over which a heartbeat must be sent.
-    pub dialed: Arc<Dialed>,
+    pub dialed: Arc<NewConnections>,
     /// Index of the name server in use; it changes when that one fails
     /// (`NettyRemotingClient.getAndCreateNameserverChannel`).
     chosen: AtomicUsize,
@@ -116,12 +116,12 @@ impl Remote {
         })
     }
 
-    fn link(&self, address: &str) -> Arc<Link> {
+    fn link(&self, address: &str) -> Arc<BrokerLink> {
         self.links.lock().expect("short section").entry(address.to_owned()).or_default().clone()
     }
 
     /// Returns the connection to `address`, and makes one if there is none.
-    async fn peer(&self, address: &str, link: &Link) -> Result<Arc<ConnectionHandle>, Error> {
+    async fn peer(&self, address: &str, link: &BrokerLink) -> Result<Arc<ConnectionHandle>, Error> {
         let failed = |source| Error::Connect { address: address.to_owned(), source };
         let begin = Instant::now();
         loop {
@@ -160,7 +160,7 @@ impl Remote {
     async fn ready(
         &self,
         address: &str,
-        link: &Link,
+        link: &BrokerLink,
         bytes: usize,
         timeout: Duration,
     ) -> Result<(Arc<ConnectionHandle>, OwnedSemaphorePermit), Error> {
@@ -192,7 +192,7 @@ impl Remote {
         code: i32,
         timeout: Duration,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply, Error> {
+    ) -> Result<Response, Error> {
         self.ask_large(address, code, timeout, 0, write).await
     }
 
@@ -204,7 +204,7 @@ impl Remote {
         timeout: Duration,
         bytes: usize,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply, Error> {
+    ) -> Result<Response, Error> {
         let begin = Instant::now();
         let link = self.link(address);
         let (peer, _room) = self.ready(address, &link, bytes, timeout).await?;
@@ -213,7 +213,7 @@ impl Remote {
         let answer = match &self.credentials {
             None => peer.call(self.encoding, code, left, write).await,
             Some(credentials) => {
-                let signed = Signed::sealed(credentials, code, address, write);
+                let signed = SignedRequest::sealed(credentials, code, address, write);
                 peer.call(self.encoding, code, left, |frame| signed.write(frame)).await
             }
         };
@@ -239,7 +239,7 @@ impl Remote {
         code: i32,
         timeout: Duration,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply, Error> {
+    ) -> Result<Response, Error> {
         let timeout = timeout.max(self.api_timeout_min);
         accept(address, self.ask(address, code, timeout, write).await?)
     }
@@ -253,13 +253,13 @@ impl Remote {
         bytes: usize,
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<(), Error> {
-        let gone = |gone: net::Gone| Error::Call(CallError::Closed(gone.0));
+        let gone = |gone: net::ConnectionClosed| Error::Call(CallError::Closed(gone.0));
         let link = self.link(address);
         let (peer, room) = self.ready(address, &link, bytes, ONE_WAY_TIMEOUT).await?;
         push_one_way(&peer, self.credentials.as_ref(), code, write).map_err(gone)?;
         if bytes > 0 {
             // The closure runs when the connection has taken the request and has few unsent bytes, or has ended.
-            let _ = peer.put_back(Box::new(move |_, _| drop(room)));
+            let _ = peer.enqueue(Box::new(move |_, _| drop(room)));
         }
         Ok(())
     }
@@ -269,7 +269,7 @@ impl Remote {
         &self,
         code: i32,
         write: impl Fn(FrameWriter<'_>),
-    ) -> Result<(Reply, &str), Error> {
+    ) -> Result<(Response, &str), Error> {
         let mut failure = Error::NoNameServer;
         let timeout = Duration::from_secs(3).max(self.api_timeout_min);
         for _ in 0..self.name_servers.len() {
@@ -295,21 +295,21 @@ pub(crate) fn push_one_way(
     credentials: Option<&Credentials>,
     code: i32,
     write: impl FnOnce(FrameWriter<'_>),
-) -> Result<(), net::Gone> {
+) -> Result<(), net::ConnectionClosed> {
     let head = Head::one_way(Encoding::Json, code, peer.next_opaque());
     peer.push(|out| {
         let frame = FrameWriter::begin(out, head);
         match credentials {
             None => write(frame),
             Some(credentials) => {
-                Signed::sealed(credentials, code, &peer.remote().to_string(), write).write(frame);
+                SignedRequest::sealed(credentials, code, &peer.remote().to_string(), write).write(frame);
             }
         }
     })
 }
 
 /// Turns every response with another code than success into an [`Error::Refused`].
-pub(crate) fn accept(address: &str, reply: Reply) -> Result<Reply, Error> {
+pub(crate) fn accept(address: &str, reply: Response) -> Result<Response, Error> {
     if reply.code == response::SUCCESS {
         return Ok(reply);
     }

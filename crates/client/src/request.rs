@@ -17,7 +17,7 @@ impl Producer {
         let correlation = self.fresh_id();
         let inbox = &self.client().inner.remote.server_requests;
         let reply = inbox.expect_reply(&correlation);
-        let _expected = Expected { producer: self, correlation: &correlation };
+        let _expected = ReplySlot { producer: self, correlation: &correlation };
         let message = message
             .clone()
             .property(key::CORRELATION_ID, &correlation)
@@ -45,12 +45,12 @@ impl Producer {
 }
 
 /// Removes an expected reply when dropped, whether it arrived or not.
-struct Expected<'a> {
+struct ReplySlot<'a> {
     producer: &'a Producer,
     correlation: &'a str,
 }
 
-impl Drop for Expected<'_> {
+impl Drop for ReplySlot<'_> {
     fn drop(&mut self) {
         self.producer.client().inner.remote.server_requests.forget_reply(self.correlation);
     }

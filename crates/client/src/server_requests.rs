@@ -21,7 +21,7 @@ pub(crate) const WAITING_MAX: usize = 256;
 /// The producers, consumers and requesters of this client, by the names that servers use.
 #[derive(Default)]
 pub(crate) struct ServerRequests {
-    consumers: Mutex<HashMap<String, Door>>,
+    consumers: Mutex<HashMap<String, RequestChannel>>,
     /// Transaction producers by producer group.
     producers: Mutex<HashMap<String, SyncSender<Check>>>,
     /// Request messages that wait for a reply, by correlation id.
@@ -34,33 +34,33 @@ pub(crate) struct ServerRequests {
 type Relay = Box<dyn Fn(&Command<'_>) + Send + Sync>;
 
 /// Channel for requests to a consumer.
-pub(crate) struct Door {
+pub(crate) struct RequestChannel {
     /// Notified when the members of the consumer's group changed.
     pub members_changed: Arc<Notify>,
     /// Channel for requests to the consumer.
-    pub asked: mpsc::Sender<Asked>,
+    pub asked: mpsc::Sender<ConsumerRequest>,
 }
 
 /// A request of a broker to a consumer.
-pub(crate) enum Asked {
+pub(crate) enum ConsumerRequest {
     /// Continue at other offsets (`RESET_CONSUMER_CLIENT_OFFSET`, 220).
     Reset { offsets: BTreeMap<MessageQueue, i64> },
     /// Report the consumed offsets (`GET_CONSUMER_STATUS_FROM_CLIENT`, 221).
-    Status { topic: String, to: Asker },
+    Status { topic: String, to: RequestOrigin },
     /// Report the running state (`GET_CONSUMER_RUNNING_INFO`, 307).
-    Running { wants_stacks: bool, to: Asker },
+    Running { wants_stacks: bool, to: RequestOrigin },
     /// Consume this message now (`CONSUME_MESSAGE_DIRECTLY`, 309).
-    Consume { message: Box<Received>, to: Asker },
+    Consume { message: Box<Received>, to: RequestOrigin },
 }
 
 /// The broker that waits for the answer to a request.
-pub(crate) struct Asker {
+pub(crate) struct RequestOrigin {
     peer: Arc<ConnectionHandle>,
     opaque: i32,
     encoding: Encoding,
 }
 
-impl Asker {
+impl RequestOrigin {
     fn new(peer: &Arc<ConnectionHandle>, command: &Command<'_>) -> Self {
         Self { peer: peer.clone(), opaque: command.opaque, encoding: command.encoding }
     }
@@ -80,7 +80,7 @@ impl Asker {
 
 impl ServerRequests {
     /// Passes requests for a consumer group to `door` from now on.
-    pub fn open(&self, group: &str, door: Door) {
+    pub fn open(&self, group: &str, door: RequestChannel) {
         self.consumers().insert(group.to_owned(), door);
     }
 
@@ -124,7 +124,7 @@ impl ServerRequests {
         self.requests.lock().expect("short section").remove(correlation);
     }
 
-    fn consumers(&self) -> MutexGuard<'_, HashMap<String, Door>> {
+    fn consumers(&self) -> MutexGuard<'_, HashMap<String, RequestChannel>> {
         self.consumers.lock().expect("short section")
     }
 
@@ -137,7 +137,7 @@ impl ServerRequests {
     }
 
     /// Passes a request to a consumer. Returns the request if the client has no such group or too many requests wait.
-    fn pass(&self, group: &str, asked: Asked) -> Result<(), Asked> {
+    fn pass(&self, group: &str, asked: ConsumerRequest) -> Result<(), ConsumerRequest> {
         let sender = self.consumers().get(group).map(|door| door.asked.clone());
         let Some(sender) = sender else { return Err(asked) };
         sender.try_send(asked).map_err(|refused| {
@@ -150,7 +150,7 @@ impl ServerRequests {
         let group = command.fields.text("group").unwrap_or_default();
         match json::from_slice::<ResetOffsetBody>(command.body) {
             // A client without this group has no offsets to reset.
-            Ok(body) => drop(self.pass(group, Asked::Reset { offsets: body.offset_table })),
+            Ok(body) => drop(self.pass(group, ConsumerRequest::Reset { offsets: body.offset_table })),
             Err(error) => tracing::warn!(group, %error, "offsets to go to cannot be read"),
         }
     }
@@ -158,8 +158,8 @@ impl ServerRequests {
     fn status(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>) {
         let group = command.fields.text("group").unwrap_or_default();
         let topic = command.fields.text("topic").unwrap_or_default().to_owned();
-        let asked = Asked::Status { topic, to: Asker::new(peer, command) };
-        if let Err(Asked::Status { to, .. }) = self.pass(group, asked) {
+        let asked = ConsumerRequest::Status { topic, to: RequestOrigin::new(peer, command) };
+        if let Err(ConsumerRequest::Status { to, .. }) = self.pass(group, asked) {
             // RocketMQ's Java client answers with an empty table, too.
             to.answer(&json::to_vec(&ConsumerStatus::default()));
         }
@@ -168,8 +168,8 @@ impl ServerRequests {
     fn running(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>) {
         let group = command.fields.text("consumerGroup").unwrap_or_default();
         let wants_stacks = command.fields.flag_or("jstackEnable", false);
-        let asked = Asked::Running { wants_stacks, to: Asker::new(peer, command) };
-        if let Err(Asked::Running { to, .. }) = self.pass(group, asked) {
+        let asked = ConsumerRequest::Running { wants_stacks, to: RequestOrigin::new(peer, command) };
+        if let Err(ConsumerRequest::Running { to, .. }) = self.pass(group, asked) {
             to.refuse(&absent(group));
         }
     }
@@ -177,11 +177,11 @@ impl ServerRequests {
     fn consume(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>) {
         let group = command.fields.text("consumerGroup").unwrap_or_default();
         let broker = command.fields.text("brokerName").unwrap_or_default();
-        let to = Asker::new(peer, command);
+        let to = RequestOrigin::new(peer, command);
         match message::decode_one(command.body, broker) {
             Ok(message) => {
-                let asked = Asked::Consume { message: Box::new(message), to };
-                if let Err(Asked::Consume { to, .. }) = self.pass(group, asked) {
+                let asked = ConsumerRequest::Consume { message: Box::new(message), to };
+                if let Err(ConsumerRequest::Consume { to, .. }) = self.pass(group, asked) {
                     to.refuse(&absent(group));
                 }
             }
@@ -220,7 +220,7 @@ impl ServerRequests {
             Ok(message) => message,
             Err(why) => {
                 tracing::warn!(%why, "a reply cannot be read");
-                let head = command.reply(response::SYSTEM_ERROR);
+                let head = command.response(response::SYSTEM_ERROR);
                 return head.remark("process reply message fail").write(out, b"");
             }
         };
@@ -230,7 +230,7 @@ impl ServerRequests {
             Some(sender) => drop(sender.send(message)),
             None => tracing::debug!(correlation, "a reply nobody waits for"),
         }
-        command.reply(response::SUCCESS).write(out, b"");
+        command.response(response::SUCCESS).write(out, b"");
     }
 }
 
@@ -258,7 +258,7 @@ impl Service for ServerRequests {
             request::PUSH_REPLY_MESSAGE_TO_CLIENT => self.reply(&command, out),
             code if !command.is_one_way() => {
                 let remark = format!(" request type {code} not supported");
-                command.reply(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
+                command.response(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
             }
             _ => {}
         }

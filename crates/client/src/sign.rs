@@ -66,13 +66,13 @@ pub fn signed_fields<'a>(fields: &Fields<'a>) -> Vec<(&'a [u8], &'a [u8])> {
 
 /// A request that was encoded once to compute its signature.
 #[derive(Debug)]
-pub struct Signed {
+pub struct SignedRequest {
     frame: Vec<u8>,
     seal: Option<String>,
     signature: [u8; SIGNATURE_BYTES],
 }
 
-impl Signed {
+impl SignedRequest {
     /// Signs the request that `write` encodes.
     pub fn new(credentials: &Credentials, write: impl FnOnce(FrameWriter<'_>)) -> Self {
         Self::with(credentials, None, write)
@@ -136,7 +136,7 @@ mod tests {
 
     /// Compares with the signature that RocketMQ's Java client makes with its own default key and secret.
     fn check(write: impl FnOnce(FrameWriter<'_>), body: &[u8], expected: &str) {
-        let signed = Signed::new(&Credentials::new("rocketmq2", "12345678"), write);
+        let signed = SignedRequest::new(&Credentials::new("rocketmq2", "12345678"), write);
         let mut frame = Vec::new();
         signed.write(FrameWriter::begin(&mut frame, Head::request(Encoding::Json, 310, 7)));
         let command = Command::decode(&mut frame).unwrap();
@@ -175,7 +175,7 @@ mod tests {
         let sealed = |code| {
             let mut frame = Vec::new();
             let writer = FrameWriter::begin(&mut frame, Head::request(Encoding::Json, code, 7));
-            Signed::sealed(&credentials, code, "10.0.0.1:10911", write).write(writer);
+            SignedRequest::sealed(&credentials, code, "10.0.0.1:10911", write).write(writer);
             let command = Command::decode(&mut frame).unwrap();
             let values = signed_fields(&command.fields).into_iter().map(|(_, value)| value);
             let signature = credentials.sign(values.chain([command.body]));
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn an_empty_field_is_sent() {
         let signed =
-            Signed::new(&Credentials::new("user", "secret"), |frame| frame.text("i", "").finish(b""));
+            SignedRequest::new(&Credentials::new("user", "secret"), |frame| frame.text("i", "").finish(b""));
         let mut frame = Vec::new();
         signed.write(FrameWriter::begin(&mut frame, Head::request(Encoding::Json, 310, 7)));
         assert_eq!(Command::decode(&mut frame).unwrap().fields.text("i"), Some(""));

@@ -9,8 +9,8 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use record::Published;
-pub(crate) use record::{Consumed, Ending};
+pub use record::SendTrace;
+pub(crate) use record::{ConsumeTrace, TransactionTrace};
 
 use crate::{Client, Message, Producer, ProducerConfig, Received, clock};
 use record::Record;
@@ -70,24 +70,24 @@ impl Tracer {
     }
 
     /// Records a send that was answered or failed.
-    pub fn published(&self, published: &Published<'_>) {
+    pub fn published(&self, published: &SendTrace<'_>) {
         self.put(published.record(&self.group, clock::now_ms()));
     }
 
     /// Records the end of a transaction.
-    pub(crate) fn ended(&self, ending: &Ending<'_>) {
+    pub(crate) fn ended(&self, ending: &TransactionTrace<'_>) {
         self.put(ending.record(&self.group, clock::now_ms()));
     }
 
     /// Records that messages are passed to the listener. The result is needed for [`Tracer::consumed`].
-    pub(crate) fn consuming(&self, messages: &[Received]) -> Consumed {
-        let consumed = Consumed::new(messages, clock::now_ms());
+    pub(crate) fn consuming(&self, messages: &[Received]) -> ConsumeTrace {
+        let consumed = ConsumeTrace::new(messages, clock::now_ms());
         self.put(consumed.before(&self.group, messages));
         consumed
     }
 
     /// Records that the listener returned.
-    pub(crate) fn consumed(&self, consumed: &Consumed, messages: &[Received], is_done: bool) {
+    pub(crate) fn consumed(&self, consumed: &ConsumeTrace, messages: &[Received], is_done: bool) {
         self.put(consumed.after(&self.group, messages, (clock::now_ms(), is_done)));
     }
 

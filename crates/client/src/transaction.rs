@@ -6,7 +6,7 @@
 
 use crate::remote::push_one_way;
 use crate::server_requests::Check;
-use crate::trace::{Ending, Tracer};
+use crate::trace::{Tracer, TransactionTrace};
 use crate::{
     Client, Credentials, Error, Message, Producer, ProducerConfig, Received, SendOutcome, SendStatus,
 };
@@ -66,7 +66,7 @@ impl TransactionProducer {
     ///
     /// # Errors
     /// Errors of [`Producer::send`].
-    pub async fn begin(&self, message: &Message) -> Result<Half<'_>, Error> {
+    pub async fn begin(&self, message: &Message) -> Result<HalfMessage<'_>, Error> {
         let half = message
             .clone()
             .property(key::TRANSACTION_PREPARED, "true")
@@ -74,7 +74,7 @@ impl TransactionProducer {
         // Brokers send checks only to producers that they know by heartbeat.
         self.producer.introduce(&message.topic).await?;
         let outcome = self.producer.send(&half).await?;
-        Ok(Half { producer: self, message: half, outcome })
+        Ok(HalfMessage { producer: self, message: half, outcome })
     }
 
     /// Stops answering checks, and removes the producer from its group.
@@ -90,13 +90,13 @@ impl TransactionProducer {
 }
 
 /// Stored half message without a decision. If it is dropped undecided, the broker sends a transaction check.
-pub struct Half<'p> {
+pub struct HalfMessage<'p> {
     producer: &'p TransactionProducer,
     message: Message,
     outcome: SendOutcome,
 }
 
-impl Half<'_> {
+impl HalfMessage<'_> {
     /// The result of the send. A half message that is not stored safely should be rolled back, as RocketMQ's Java
     /// producer does.
     pub fn outcome(&self) -> &SendOutcome {
@@ -111,7 +111,7 @@ impl Half<'_> {
     /// Commits the message, so that consumers see it.
     ///
     /// # Errors
-    /// Errors of [`Half::end`].
+    /// Errors of [`HalfMessage::end`].
     pub async fn commit(self) -> Result<SendOutcome, Error> {
         self.end(Decision::Commit).await
     }
@@ -119,7 +119,7 @@ impl Half<'_> {
     /// Rolls the message back, so that no consumer ever sees it.
     ///
     /// # Errors
-    /// Errors of [`Half::end`].
+    /// Errors of [`HalfMessage::end`].
     pub async fn rollback(self) -> Result<SendOutcome, Error> {
         self.end(Decision::Rollback).await
     }
@@ -155,7 +155,7 @@ impl Half<'_> {
         producer.client.inner.remote.send_one_way(&address, request::END_TRANSACTION, 0, write).await?;
         if let Some(tracer) = producer.producer.tracer() {
             let [region, tags, keys] = TRACED.map(|name| message.properties.get(name).map(String::as_str));
-            tracer.ended(&Ending { end: &end, store_host: &address, region, tags, keys });
+            tracer.ended(&TransactionTrace { end: &end, store_host: &address, region, tags, keys });
         }
         Ok(outcome)
     }
@@ -193,7 +193,7 @@ fn answer(
         if let (Ok(()), Some(tracer)) = (sent, tracer) {
             let store_host = asked.message.store_host.to_string();
             let [region, tags, keys] = TRACED.map(|name| asked.message.property(name));
-            tracer.ended(&Ending { end: &end, store_host: &store_host, region, tags, keys });
+            tracer.ended(&TransactionTrace { end: &end, store_host: &store_host, region, tags, keys });
         }
     }
 }

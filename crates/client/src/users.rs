@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use net::Reply;
+use net::Response;
 use serde::de::DeserializeOwned;
 use wire::body::{AclInfo, NONCE, PROOF, USERS_VERSION, UserInfo, proven_head};
 use wire::codes::request;
@@ -83,7 +83,7 @@ impl Client {
                 false => Err(Error::Answer { address: broker.to_owned(), why: UNPROVEN.to_owned() }),
             }
         };
-        let version = |reply: &Reply| reply.text(USERS_VERSION).unwrap_or_default().to_owned();
+        let version = |reply: &Response| reply.text(USERS_VERSION).unwrap_or_default().to_owned();
         let known = Some(known).filter(|known| !known.is_empty());
         let users = ask(request::AUTH_LIST_USER, known).await?;
         if known.is_some_and(|known| known == version(&users)) {
@@ -101,7 +101,7 @@ impl Client {
     }
 
     /// Whether an answer was made with the secret of this client's credentials.
-    fn is_proven(&self, reply: &Reply, code: i32, nonce: &str) -> bool {
+    fn is_proven(&self, reply: &Response, code: i32, nonce: &str) -> bool {
         let (Some(credentials), Some(proof)) = (&self.inner.remote.credentials, reply.text(PROOF)) else {
             return false;
         };

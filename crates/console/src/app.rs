@@ -16,7 +16,7 @@ use crate::users::{Role, Sessions, Users};
 use crate::words::Lang;
 use admin::{Answer, Argument, Arguments, Cluster, Effect, Operation, Planned, Session, Zone};
 use http::StatusCode;
-use kept::{Kept, KeptAnswer};
+use kept::{KeptAnswer, KeptAnswers};
 use net::tls::ServerTls;
 use serde_json::Value;
 use std::any::Any;
@@ -87,7 +87,10 @@ impl Visitor {
 
 /// Result of an operation.
 pub(crate) struct Done {
+    /// The answer as data, without the parts that the visitor may not see.
     pub answer: Value,
+    /// The answer in the operation's own type.
+    pub typed: Box<dyn Answer>,
     /// The requests that a dry run did not send.
     pub planned: Vec<Planned>,
     /// The failures of the servers that gave no answer. The answer then has the part of the other servers.
@@ -112,7 +115,7 @@ pub(crate) struct App {
     /// Forms that may be read at once; each may be as large as a message.
     pub forms: tokio::sync::Semaphore,
     /// Answers for other visitors.
-    answers: Mutex<Kept>,
+    answers: Mutex<KeptAnswers>,
 }
 
 impl App {
@@ -244,6 +247,7 @@ impl App {
         let (answer, session) = self.ask(who, operation, arguments, is_dry_run).await?;
         Ok(Done {
             answer: without_hidden(who.bodies, operation, answer.value()),
+            typed: answer,
             planned: session.planned().unwrap_or_default(),
             failures: session.failures(),
         })

@@ -23,9 +23,10 @@ const CONNECTIONS_PER_ADDRESS_MAX: usize = 64;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Age at which a connection ends after its request, so that no client holds a connection for ever.
+/// Age from which on a connection serves only its running request, so that no client holds a
+/// connection for ever.
 const LIFE: Duration = Duration::from_secs(600);
-/// Time that the last request of a connection then still has.
+/// Time that a running request still gets when its connection reaches [`LIFE`].
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause after a connection could not be accepted, as when there are too many open files.
 const PAUSE: Duration = Duration::from_millis(100);

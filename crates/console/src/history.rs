@@ -16,7 +16,7 @@ const WATCHED_MS: i64 = 15_000;
 const OPENED_MS: i64 = 3_600_000;
 /// Objects of a kind that count as opened; the earliest opened one is forgotten first.
 const OPENED_MAX: usize = 32;
-/// Time over which an object counts as busy, ms.
+/// Time constant of the decaying mean by which objects count as busy, ms.
 const BUSY_MS: f64 = 3_600_000.0;
 
 /// Kind of an object whose past is kept.

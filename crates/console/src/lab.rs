@@ -13,10 +13,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// File with the words of the run, in its directory.
+/// File with the output of the run, in the directory of the run.
 const LOG: &str = "console.log";
-/// Lines of the words of a run that are shown, and the most bytes of them.
+/// Most lines of the output of a run that are shown.
 const LINES_MAX: usize = 8;
+/// Most bytes at the end of the output of a run that are read.
 const WORDS_BYTES_MAX: u64 = 16 << 10;
 /// Directory of the cluster's data, below the directory of the run.
 const CLUSTER: &str = "cluster";
@@ -139,7 +140,8 @@ impl Lab {
         }
     }
 
-    /// The run that was started last: its name, whether it goes on, how it ended, its last words.
+    /// The run that was started last: its name, whether it goes on, how it ended, and the last
+    /// lines of its output.
     pub fn state(&self) -> Value {
         let mut last = self.last();
         let Some(run) = last.as_mut() else { return Value::Null };
@@ -189,7 +191,7 @@ fn remove_beside(directory: PathBuf) {
     }
 }
 
-/// The end of a log.
+/// The end of a run's output, at most [`WORDS_BYTES_MAX`] bytes.
 fn last_words(log: &Path) -> io::Result<String> {
     let mut file = File::open(log)?;
     let begin = file.metadata()?.len().saturating_sub(WORDS_BYTES_MAX);

@@ -67,7 +67,7 @@ async fn answered(app: &App, peer: IpAddr, request: Request<Incoming>) -> Respon
         Ok(found) => found,
         Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error.to_string()),
     };
-    let address = Address { path: &path, query: parts.uri.query().unwrap_or_default() };
+    let address = Target { path: &path, query: parts.uri.query().unwrap_or_default() };
     let has_cookie = cookie(&parts.headers, SESSION).is_some();
     let mut cookies = new_cookies(&fields, &mut who);
     if (is_known || path == "/login") && cookie(&parts.headers, SESSION) != Some(&who.cookie) {
@@ -102,14 +102,14 @@ async fn answered(app: &App, peer: IpAddr, request: Request<Incoming>) -> Respon
     answer(app, (&who, address, is_api), reply, cookies)
 }
 
-/// The place that was asked for.
+/// Path and query of a request.
 #[derive(Clone, Copy)]
-struct Address<'a> {
+struct Target<'a> {
     path: &'a str,
     query: &'a str,
 }
 
-async fn get(app: &App, who: &Visitor, address: Address<'_>, fields: &Fields) -> Result<Reply, Refusal> {
+async fn get(app: &App, who: &Visitor, address: Target<'_>, fields: &Fields) -> Result<Reply, Refusal> {
     let (path, is_api) = match address.path.strip_prefix("/api/v1") {
         Some("/overview") => ("/", true),
         Some(path) => (path, true),
@@ -204,7 +204,7 @@ async fn form(
 
 fn answer(
     app: &App,
-    (who, address, is_api): (&Visitor, Address<'_>, bool),
+    (who, address, is_api): (&Visitor, Target<'_>, bool),
     reply: Result<Reply, Refusal>,
     mut cookies: Vec<String>,
 ) -> Response {
@@ -251,7 +251,7 @@ fn answer(
     response
 }
 
-fn shown(app: &App, who: &Visitor, (address, is_api): (Address<'_>, bool), page: &Page) -> Response {
+fn shown(app: &App, who: &Visitor, (address, is_api): (Target<'_>, bool), page: &Page) -> Response {
     match is_api {
         true => text(page.status, "application/json", page.data.to_string()),
         false => {

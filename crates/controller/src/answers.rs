@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use replica::in_sync::CommittedSet;
-use replica::roster::{Answer, Content, Mastership, ReplicaStatus};
+use replica::roster::{Content, ControllerResponse, Mastership, ReplicaStatus};
 use wire::body::{
     BrokerMemberGroup, BrokerReplicasInfo, ElectMasterBody, ReplicaIdentity, ReplicasInfo, SyncStateSet,
 };
@@ -11,10 +11,10 @@ use wire::codes::request;
 use wire::frame::{FrameWriter, Head};
 use wire::json;
 
-use crate::requests::Asked;
+use crate::requests::Echo;
 
 /// Appends the frame of an answer. `head` has the answer's code already.
-pub(crate) fn write(out: &mut Vec<u8>, head: Head<'_>, asked: &Asked, answer: &Answer) {
+pub(crate) fn write(out: &mut Vec<u8>, head: Head<'_>, asked: &Echo, answer: &ControllerResponse) {
     let frame = FrameWriter::begin(out, head);
     match &answer.content {
         Content::None if asked.code == request::CONTROLLER_APPLY_BROKER_ID => names(frame, asked).finish(&[]),
@@ -28,12 +28,12 @@ pub(crate) fn write(out: &mut Vec<u8>, head: Head<'_>, asked: &Asked, answer: &A
     }
 }
 
-fn names<'b>(frame: FrameWriter<'b>, asked: &Asked) -> FrameWriter<'b> {
+fn names<'b>(frame: FrameWriter<'b>, asked: &Echo) -> FrameWriter<'b> {
     frame.text("clusterName", &asked.cluster).text("brokerName", &asked.name)
 }
 
 /// Writes the master, with the fields and the body of the request's response.
-fn master(frame: FrameWriter<'_>, asked: &Asked, current: &Mastership) {
+fn master(frame: FrameWriter<'_>, asked: &Echo, current: &Mastership) {
     let frame = match asked.code {
         request::CONTROLLER_REGISTER_BROKER => names(frame, asked),
         _ => frame,

@@ -11,11 +11,11 @@ const DEFAULT_PORT: u16 = 9878;
 /// A controller of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Name of the peer, a letter and a number: `n0`.
+    /// Name of the peer, which ends in a number: `n0`.
     pub name: String,
     /// Address for brokers and peers: `host:port`.
     pub address: String,
-    /// Number of the peer in consensus.
+    /// Number of the peer in consensus: the number in the name plus one.
     pub node: NodeId,
 }
 
@@ -41,7 +41,7 @@ pub enum GroupError {
         "controllerDLegerPeers holds `{0}`, expected a name, a dash and an address, as n0-10.0.0.1:9878, several separated by ;"
     )]
     Peer(String),
-    /// Two peers have one number.
+    /// The names of two peers end in the same number.
     #[error("controllerDLegerPeers names {0} twice")]
     Twice(String),
     /// `controllerDLegerPeers` does not contain this controller.

@@ -84,7 +84,7 @@ pub struct Journal {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     file: Option<Arc<dyn DiskFile>>,
-    /// Position of the next record.
+    /// Position of the next frame.
     end: u64,
     length: u64,
     /// Lock held while the journal is open.

@@ -1,4 +1,5 @@
-//! Connections to the other controllers of the group, opened for the first message, and notices to brokers.
+//! Connections to the other controllers of the group, opened at the start and after a failure, and
+//! notices to brokers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,19 +30,19 @@ pub(crate) struct Links {
     workers: Workers,
     group: Arc<Group>,
     own: NodeId,
-    peers: BTreeMap<NodeId, Other>,
+    peers: BTreeMap<NodeId, PeerLink>,
 }
 
 /// Another controller of the group.
-struct Other {
+struct PeerLink {
     address: String,
-    link: Arc<Mutex<Link>>,
+    link: Arc<Mutex<LinkState>>,
     /// Time of the peer's last message, on any connection.
     heard: Instant,
 }
 
 #[derive(Default)]
-enum Link {
+enum LinkState {
     #[default]
     Down,
     /// Attempts to connect are in progress.
@@ -54,7 +55,7 @@ impl Links {
     pub(crate) fn new(workers: Workers, group: Arc<Group>) -> Self {
         let own = group.me().node;
         let others = group.peers.iter().filter(|peer| peer.node != own);
-        let peers = others.map(|peer| (peer.node, Other::new(&peer.address))).collect();
+        let peers = others.map(|peer| (peer.node, PeerLink::new(&peer.address))).collect();
         let links = Self { workers, group, own, peers };
         for other in links.peers.values() {
             links.dial(other, &mut other.link.lock());
@@ -73,11 +74,11 @@ impl Links {
     pub(crate) fn send(&self, to: NodeId, message: &[u8]) -> bool {
         let Some(other) = self.peers.get(&to) else { return false };
         let mut state = other.link.lock();
-        if let Link::Up(peer, since) = &mut *state {
+        if let LinkState::Up(peer, since) = &mut *state {
             // After a cut network came back, the old connection can be mute for minutes.
             if since.elapsed() > SILENCE_MAX && other.heard.elapsed() > SILENCE_MAX {
                 *since = Instant::now();
-                self.connect(other, Until::Failed);
+                self.connect(other, DialEnd::Failed);
             }
             let sent = peer.push(|out| {
                 let head =
@@ -88,21 +89,21 @@ impl Links {
             if sent.is_ok() {
                 return true;
             }
-            *state = Link::Down;
+            *state = LinkState::Down;
         }
         self.dial(other, &mut state);
         false
     }
 
     /// Begins to connect, unless an attempt is in progress.
-    fn dial(&self, other: &Other, state: &mut Link) {
-        if matches!(state, Link::Down) {
-            *state = Link::Dialing;
-            self.connect(other, Until::Connected);
+    fn dial(&self, other: &PeerLink, state: &mut LinkState) {
+        if matches!(state, LinkState::Down) {
+            *state = LinkState::Dialing;
+            self.connect(other, DialEnd::Connected);
         }
     }
 
-    fn connect(&self, other: &Other, until: Until) {
+    fn connect(&self, other: &PeerLink, until: DialEnd) {
         let (workers, address, link) = (self.workers.clone(), other.address.clone(), other.link.clone());
         // A stopping process needs no connection.
         let _ = self.workers.spawn(0, move || dial(workers, address, link, until));
@@ -118,31 +119,32 @@ impl Links {
 
 /// When attempts to connect end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Until {
+enum DialEnd {
     Connected,
     /// Attempts end at a connection or at the first failure, because another connection exists.
     Failed,
 }
 
-impl Other {
+impl PeerLink {
     fn new(address: &str) -> Self {
         Self { address: address.to_owned(), link: Arc::default(), heard: Instant::now() }
     }
 }
 
 /// Connects to a peer, and makes the connection the peer's link. Closes the connection that the link had before.
-async fn dial(workers: Workers, address: String, link: Arc<Mutex<Link>>, until: Until) {
+async fn dial(workers: Workers, address: String, link: Arc<Mutex<LinkState>>, until: DialEnd) {
     loop {
         match connect(&workers, &address).await {
             Ok(peer) => {
                 tracing::info!(address, "connected to a controller of the group");
-                if let Link::Up(old, _) = std::mem::replace(&mut *link.lock(), Link::Up(peer, Instant::now()))
+                if let LinkState::Up(old, _) =
+                    std::mem::replace(&mut *link.lock(), LinkState::Up(peer, Instant::now()))
                 {
                     old.abort();
                 }
                 return;
             }
-            Err(_) if until == Until::Failed => return,
+            Err(_) if until == DialEnd::Failed => return,
             Err(error) => tracing::debug!(address, %error, "a controller of the group cannot be reached"),
         }
         tokio::time::sleep(RETRY_PAUSE).await;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use replica::consensus::{self, Consensus, ConsensusConfig, ConsensusError, NodeId, Record};
 use replica::roster::{
-    Answer, Change, Leader, LeaderAction, LeaderConfig, LeaderEvent, Mastership, RequestId, Roster,
-    UnreadableTable,
+    Change, ControllerResponse, Leader, LeaderAction, LeaderConfig, LeaderEvent, Mastership, RequestId,
+    Roster, UnreadableTable,
 };
 use wire::ha::BrokerId;
 
@@ -37,7 +37,7 @@ pub enum Action {
     /// Send a message to a peer.
     Send(NodeId, Vec<u8>),
     /// Send the answer.
-    Answer(RequestId, Answer),
+    Answer(RequestId, ControllerResponse),
     /// Notify this broker of this set at this address of the current master.
     Notify(BrokerId, String, Mastership),
     /// Send [`Event::Timer`] at this time.
@@ -56,7 +56,7 @@ pub enum MachineError {
 }
 
 /// Event that one part of the machine, consensus or leader, causes for the other part.
-enum Inner {
+enum InternalEvent {
     Consensus(consensus::Event),
     Leader(LeaderEvent),
 }
@@ -110,28 +110,28 @@ impl Machine {
     pub fn step(&mut self, now_ms: u64, event: Event, out: &mut Vec<Action>) -> Result<(), MachineError> {
         let mut inner = VecDeque::new();
         match event {
-            Event::Started => inner.push_back(Inner::Consensus(consensus::Event::Started)),
+            Event::Started => inner.push_back(InternalEvent::Consensus(consensus::Event::Started)),
             Event::Received(from, bytes) => {
-                inner.push_back(Inner::Consensus(consensus::Event::Received(from, bytes)));
+                inner.push_back(InternalEvent::Consensus(consensus::Event::Received(from, bytes)));
             }
             Event::Unreachable(peer) => {
-                inner.push_back(Inner::Consensus(consensus::Event::Unreachable(peer)));
+                inner.push_back(InternalEvent::Consensus(consensus::Event::Unreachable(peer)));
             }
-            Event::Leader(event) => inner.push_back(Inner::Leader(event)),
+            Event::Leader(event) => inner.push_back(InternalEvent::Leader(event)),
             Event::Configured(config) => self.leader.set_config(config),
             Event::Timer => {
                 if self.consensus_at_ms.take_if(|at_ms| *at_ms <= now_ms).is_some() {
-                    inner.push_back(Inner::Consensus(consensus::Event::Timer));
+                    inner.push_back(InternalEvent::Consensus(consensus::Event::Timer));
                 }
                 if self.leader_at_ms.take_if(|at_ms| *at_ms <= now_ms).is_some() {
-                    inner.push_back(Inner::Leader(LeaderEvent::Timer));
+                    inner.push_back(InternalEvent::Leader(LeaderEvent::Timer));
                 }
             }
         }
         while let Some(next) = inner.pop_front() {
             match next {
-                Inner::Consensus(event) => self.agree(now_ms, event, &mut inner, out)?,
-                Inner::Leader(event) => self.decide(now_ms, event, &mut inner, out),
+                InternalEvent::Consensus(event) => self.agree(now_ms, event, &mut inner, out)?,
+                InternalEvent::Leader(event) => self.decide(now_ms, event, &mut inner, out),
             }
         }
         if self.consensus.is_long() {
@@ -147,7 +147,7 @@ impl Machine {
         &mut self,
         now_ms: u64,
         event: consensus::Event,
-        inner: &mut VecDeque<Inner>,
+        inner: &mut VecDeque<InternalEvent>,
         out: &mut Vec<Action>,
     ) -> Result<(), MachineError> {
         let mut actions = Vec::new();
@@ -158,7 +158,7 @@ impl Machine {
     fn translate(
         &mut self,
         actions: Vec<consensus::Action>,
-        inner: &mut VecDeque<Inner>,
+        inner: &mut VecDeque<InternalEvent>,
         out: &mut Vec<Action>,
     ) -> Result<(), MachineError> {
         for action in actions {
@@ -168,16 +168,16 @@ impl Machine {
                 consensus::Action::Send(peer, bytes) => out.push(Action::Send(peer, bytes)),
                 consensus::Action::Apply(proposal, data) => {
                     let changes = Change::decode(&data)?;
-                    inner.push_back(Inner::Leader(LeaderEvent::Committed(proposal, changes)));
+                    inner.push_back(InternalEvent::Leader(LeaderEvent::Committed(proposal, changes)));
                 }
                 consensus::Action::Restore(state) => self.leader.restore(Roster::decode(&state)?),
                 consensus::Action::Refused(proposal) => {
-                    inner.push_back(Inner::Leader(LeaderEvent::Dropped(proposal)));
+                    inner.push_back(InternalEvent::Leader(LeaderEvent::Dropped(proposal)));
                 }
                 consensus::Action::Leads(leads) => {
                     self.leads = leads;
                     tracing::info!("this controller {}", if leads { "leads now" } else { "leads no more" });
-                    inner.push_back(Inner::Leader(LeaderEvent::Leads(leads)));
+                    inner.push_back(InternalEvent::Leader(LeaderEvent::Leads(leads)));
                 }
                 consensus::Action::WakeAt(at_ms) => self.consensus_at_ms = Some(at_ms),
             }
@@ -189,7 +189,7 @@ impl Machine {
         &mut self,
         now_ms: u64,
         event: LeaderEvent,
-        inner: &mut VecDeque<Inner>,
+        inner: &mut VecDeque<InternalEvent>,
         out: &mut Vec<Action>,
     ) {
         if let LeaderEvent::Committed(_, changes) = &event
@@ -204,7 +204,7 @@ impl Machine {
                 LeaderAction::Answer(request, answer) => out.push(Action::Answer(request, answer)),
                 LeaderAction::Propose(proposal, changes) => {
                     let event = consensus::Event::Propose(proposal, Change::encode(&changes));
-                    inner.push_back(Inner::Consensus(event));
+                    inner.push_back(InternalEvent::Consensus(event));
                 }
                 LeaderAction::Notify(broker, address, mastership) => {
                     out.push(Action::Notify(broker, address, mastership));
@@ -218,7 +218,7 @@ impl Machine {
     }
 }
 
-/// Logs elections, changed in-sync sets and lost members, at the level for alerts to operators.
+/// Logs a change of the table. A loss of brokers, of messages or of a master is a warning.
 fn log_change(change: &Change) {
     match change {
         Change::Elected { name, master: Some(master) } => {

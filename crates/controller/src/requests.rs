@@ -40,7 +40,7 @@ impl From<FieldError> for Refusal {
 
 /// Values of a request that its response repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct Echo {
     /// The request code.
     pub code: i32,
     pub cluster: String,
@@ -50,9 +50,9 @@ pub(crate) struct Asked {
 
 /// A request that has been parsed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ClientRequest {
     /// Request about broker sets, which the table of the controllers answers.
-    Ask(Asked, Request),
+    Ask(Echo, Request),
     /// Heartbeat of a broker.
     Heartbeat(Heartbeat),
     /// Message of a peer.
@@ -66,18 +66,20 @@ pub(crate) enum Wanted {
 }
 
 /// Reads a request that came on a connection to a controller of this group.
-pub(crate) fn read(command: &Command<'_>, connection: u64, group: &str) -> Result<Wanted, Refusal> {
+pub(crate) fn read(command: &Command<'_>, connection: u64, group: &str) -> Result<ClientRequest, Refusal> {
     match command.code {
-        request::BROKER_HEARTBEAT => return heartbeat(&command.fields, connection).map(Wanted::Heartbeat),
-        request::CONTROLLER_GET_METADATA_INFO => return Ok(Wanted::Metadata),
-        request::GET_CONTROLLER_CONFIG => return Ok(Wanted::Config),
-        request::UPDATE_CONTROLLER_CONFIG => return Ok(Wanted::Configure),
+        request::BROKER_HEARTBEAT => {
+            return heartbeat(&command.fields, connection).map(ClientRequest::Heartbeat);
+        }
+        request::CONTROLLER_GET_METADATA_INFO => return Ok(ClientRequest::Metadata),
+        request::GET_CONTROLLER_CONFIG => return Ok(ClientRequest::Config),
+        request::UPDATE_CONTROLLER_CONFIG => return Ok(ClientRequest::Configure),
         request::VOSTOK_CONTROLLER_MESSAGE => return peer(command, group),
         _ => {}
     }
     let fields = &command.fields;
     let text = |key| fields.text(key).unwrap_or_default().to_owned();
-    let asked = Asked { code: command.code, cluster: text("clusterName"), name: text("brokerName") };
+    let asked = Echo { code: command.code, cluster: text("clusterName"), name: text("brokerName") };
     let name = || fields.need("brokerName").map(str::to_owned);
     let request = match command.code {
         request::CONTROLLER_GET_NEXT_BROKER_ID => Request::NextId(name()?),
@@ -114,7 +116,7 @@ pub(crate) fn read(command: &Command<'_>, connection: u64, group: &str) -> Resul
             return Err(Refusal::new(response::REQUEST_CODE_NOT_SUPPORTED, remark));
         }
     };
-    Ok(Wanted::Ask(asked, request))
+    Ok(ClientRequest::Ask(asked, request))
 }
 
 /// Position in a log. `None` if the field is missing or negative.
@@ -222,13 +224,13 @@ fn import(cluster: &str, name: String, body: &[u8]) -> Result<Request, Refusal> 
     Ok(Request::Import(name, set))
 }
 
-fn peer(command: &Command<'_>, group: &str) -> Result<Wanted, Refusal> {
+fn peer(command: &Command<'_>, group: &str) -> Result<ClientRequest, Refusal> {
     let theirs = command.fields.need("group")?;
     if theirs != group {
         let remark = format!("this controller belongs to the group {group}, not {theirs}");
         return Err(Refusal::new(response::CONTROLLER_INVALID_REQUEST, remark));
     }
-    Ok(Wanted::Peer(NodeId(command.fields.need_number("from")?), command.body.to_vec()))
+    Ok(ClientRequest::Peer(NodeId(command.fields.need_number("from")?), command.body.to_vec()))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use crate::group::{Group, GroupError};
 use crate::journal::{Journal, JournalError};
 use crate::links::Links;
 use crate::machine::{Action, Event, Machine, MachineError};
-use crate::service::{ControllerService, Input, Pending, Shared};
+use crate::service::{ControllerService, ControllerState, Input, PendingRequest};
 
 /// Threads that carry connections: brokers send one heartbeat a second.
 const WORKERS: usize = 1;
@@ -32,7 +32,8 @@ const WORKERS: usize = 1;
 /// Most requests and messages that wait for the thread.
 const INPUTS_MAX: usize = 10_000;
 
-/// Milliseconds of a tick of consensus: a leader is missed after 1.5 to 2.5 seconds.
+/// Milliseconds of a tick of consensus. The first controller of a group starts an election 1.5
+/// seconds after the leader falls silent, each further controller 0.3 seconds later.
 const TICK_MS: u64 = 100;
 
 /// Number of consensus entries behind the snapshot at which a new snapshot replaces the content of the journal.
@@ -96,7 +97,7 @@ impl Controller {
         let machine = Machine::new(consensus, elections, saved)?;
         let (inputs, received) = sync_channel(INPUTS_MAX);
         let refusal_of_others = config.refusal_of_others;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ControllerState {
             group: group.clone(),
             config_path: config.config_store_path.clone(),
             config: Mutex::new(config),
@@ -148,7 +149,7 @@ impl Controller {
 
 /// Reasons why the controller's thread ended.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
+enum EndReason {
     #[error("the controller's journal cannot be written: {0}")]
     Journal(#[from] io::Error),
     #[error(transparent)]
@@ -160,11 +161,11 @@ struct Thread {
     machine: Machine,
     journal: Journal,
     links: Links,
-    shared: Arc<Shared>,
+    shared: Arc<ControllerState>,
     received: Receiver<Input>,
     started: Instant,
     /// Requests that wait for their answers.
-    pending: BTreeMap<RequestId, Pending>,
+    pending: BTreeMap<RequestId, PendingRequest>,
     last_request: RequestId,
     wake_at_ms: Option<u64>,
 }
@@ -191,7 +192,7 @@ impl Thread {
         }
     }
 
-    fn serve(&mut self) -> Result<(), Ended> {
+    fn serve(&mut self) -> Result<(), EndReason> {
         self.step(Event::Started)?;
         loop {
             let wait =
@@ -228,7 +229,7 @@ impl Thread {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn step(&mut self, event: Event) -> Result<(), Ended> {
+    fn step(&mut self, event: Event) -> Result<(), EndReason> {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
             let mut actions = Vec::new();

@@ -19,11 +19,11 @@ use wire::settings::FileSettings as _;
 
 use crate::Config;
 use crate::group::Group;
-use crate::requests::{self, Asked, Refusal, Wanted};
+use crate::requests::{self, ClientRequest, Echo, Refusal};
 
 /// Work of the controller's thread for connections.
 pub(crate) enum Input {
-    Request(Pending, Request),
+    Request(PendingRequest, Request),
     Heartbeat(Heartbeat),
     Closed(ConnectionId),
     Message(NodeId, Vec<u8>),
@@ -32,18 +32,18 @@ pub(crate) enum Input {
 }
 
 /// A request that waits for its answer.
-pub(crate) struct Pending {
+pub(crate) struct PendingRequest {
     peer: Arc<ConnectionHandle>,
     encoding: Encoding,
     opaque: i32,
     is_one_way: bool,
-    pub asked: Asked,
+    pub asked: Echo,
     _charge: MemoryCharge,
 }
 
-impl Pending {
+impl PendingRequest {
     /// Sends the response with this code. A disconnected client needs no response.
-    pub fn answer(self, code: i32, remark: Option<&str>, write: impl FnOnce(&mut Vec<u8>, Head<'_>, &Asked)) {
+    pub fn answer(self, code: i32, remark: Option<&str>, write: impl FnOnce(&mut Vec<u8>, Head<'_>, &Echo)) {
         if self.is_one_way {
             return;
         }
@@ -53,7 +53,7 @@ impl Pending {
 }
 
 /// State of the controller that connections read without its thread.
-pub(crate) struct Shared {
+pub(crate) struct ControllerState {
     pub group: Arc<Group>,
     pub config: Mutex<Config>,
     /// File to which changed settings are written; a new path takes effect only after a restart.
@@ -66,7 +66,7 @@ pub(crate) struct Shared {
 
 /// Receives the commands of all connections.
 pub(crate) struct ControllerService {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<ControllerState>,
     pub inputs: SyncSender<Input>,
     /// The remark with which clients of other machines are refused; `None` to serve other machines.
     pub refusal_of_others: Option<&'static str>,
@@ -90,7 +90,7 @@ impl Service for ControllerService {
         let start = out.len();
         if let Err(Refusal { code, remark }) = self.serve(peer, &command, out) {
             out.truncate(start);
-            command.reply(code).remark(&remark).write(out, &[]);
+            command.response(code).remark(&remark).write(out, &[]);
         }
         if command.is_one_way() {
             out.truncate(start);
@@ -115,8 +115,8 @@ impl ControllerService {
             return Err(Refusal { code: response::NO_PERMISSION, remark: text.into() });
         }
         match requests::read(command, peer.id(), &self.shared.group.name)? {
-            Wanted::Ask(asked, request) => {
-                let pending = Pending {
+            ClientRequest::Ask(asked, request) => {
+                let pending = PendingRequest {
                     peer: peer.clone(),
                     encoding: command.encoding,
                     opaque: command.opaque,
@@ -126,23 +126,23 @@ impl ControllerService {
                 };
                 self.pass(Input::Request(pending, request))
             }
-            Wanted::Heartbeat(heartbeat) => {
+            ClientRequest::Heartbeat(heartbeat) => {
                 self.pass(Input::Heartbeat(heartbeat))?;
-                command.reply(response::SUCCESS).remark("Heart beat success").write(out, &[]);
+                command.response(response::SUCCESS).remark("Heart beat success").write(out, &[]);
                 Ok(())
             }
-            Wanted::Peer(from, message) => self.pass(Input::Message(from, message)),
-            Wanted::Metadata => {
+            ClientRequest::Peer(from, message) => self.pass(Input::Message(from, message)),
+            ClientRequest::Metadata => {
                 self.shared.answer_metadata(peer, command, out);
                 Ok(())
             }
-            Wanted::Config => {
-                command.reply(response::SUCCESS).write(out, self.shared.config.lock().text().as_bytes());
+            ClientRequest::Config => {
+                command.response(response::SUCCESS).write(out, self.shared.config.lock().text().as_bytes());
                 Ok(())
             }
-            Wanted::Configure => {
+            ClientRequest::Configure => {
                 self.pass(Input::Configured(self.shared.configure(command.body)?))?;
-                command.reply(response::SUCCESS).write(out, &[]);
+                command.response(response::SUCCESS).write(out, &[]);
                 Ok(())
             }
         }
@@ -159,7 +159,7 @@ impl ControllerService {
     }
 }
 
-impl Shared {
+impl ControllerState {
     /// Answers `CONTROLLER_GET_METADATA_INFO` (`DLedgerController.getControllerMetadata`); every controller does.
     fn answer_metadata(&self, asked: &ConnectionHandle, command: &Command<'_>, out: &mut Vec<u8>) {
         let group = &self.group;
@@ -168,7 +168,7 @@ impl Shared {
         let leader_address = leader.map(address);
         let peers: String =
             group.peers.iter().map(|peer| format!("{}:{};", peer.name, address(peer))).collect();
-        FrameWriter::begin(out, command.reply(response::SUCCESS))
+        FrameWriter::begin(out, command.response(response::SUCCESS))
             .text("group", &group.name)
             .maybe("controllerLeaderId", leader.map(|leader| leader.name.as_str()))
             .maybe("controllerLeaderAddress", leader_address.as_deref())

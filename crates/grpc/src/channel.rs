@@ -8,8 +8,8 @@ use h2::client::SendRequest;
 use http::{HeaderMap, HeaderValue, Request, Uri};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::answers::Answers;
 use crate::failure::Failure;
+use crate::response_stream::ResponseStream;
 
 /// Most bytes of one response that the server may send before the client reads them.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
@@ -91,7 +91,7 @@ impl Channel {
     ///
     /// # Errors
     /// [`Failure::Connection`] when the connection ended.
-    pub async fn call(&self, method: &Method, message: Bytes) -> Result<Answers, Failure> {
+    pub async fn call(&self, method: &Method, message: Bytes) -> Result<ResponseStream, Failure> {
         Ok(self.begin(method, message, true).await?.1)
     }
 
@@ -104,7 +104,7 @@ impl Channel {
         &self,
         method: &Method,
         message: Bytes,
-    ) -> Result<(SendStream<Bytes>, Answers), Failure> {
+    ) -> Result<(SendStream<Bytes>, ResponseStream), Failure> {
         self.begin(method, message, false).await
     }
 
@@ -113,12 +113,12 @@ impl Channel {
         method: &Method,
         message: Bytes,
         is_last: bool,
-    ) -> Result<(SendStream<Bytes>, Answers), Failure> {
+    ) -> Result<(SendStream<Bytes>, ResponseStream), Failure> {
         // Waits while the server takes no further call.
         let mut sender = self.sender.clone().ready().await.map_err(Failure::connection)?;
         let (response, mut stream) =
             sender.send_request(method.0.clone(), false).map_err(Failure::connection)?;
         stream.send_data(message, is_last).map_err(Failure::connection)?;
-        Ok((stream, Answers::new(response)))
+        Ok((stream, ResponseStream::new(response)))
     }
 }

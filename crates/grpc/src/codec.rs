@@ -24,22 +24,22 @@ impl<T, U> Default for ProstCodec<T, U> {
 impl<T: Message + 'static, U: Message + Default + 'static> Codec for ProstCodec<T, U> {
     type Encode = T;
     type Decode = U;
-    type Encoder = Half<T>;
-    type Decoder = Half<U>;
+    type Encoder = CodecHalf<T>;
+    type Decoder = CodecHalf<U>;
 
-    fn encoder(&mut self) -> Half<T> {
-        Half(PhantomData)
+    fn encoder(&mut self) -> CodecHalf<T> {
+        CodecHalf(PhantomData)
     }
 
-    fn decoder(&mut self) -> Half<U> {
-        Half(PhantomData)
+    fn decoder(&mut self) -> CodecHalf<U> {
+        CodecHalf(PhantomData)
     }
 }
 
 /// Encoder of messages of type `T`, and decoder of messages of type `T`. It has no state.
-pub struct Half<T>(PhantomData<T>);
+pub struct CodecHalf<T>(PhantomData<T>);
 
-impl<T: Message> Encoder for Half<T> {
+impl<T: Message> Encoder for CodecHalf<T> {
     type Item = T;
     type Error = Status;
 
@@ -52,7 +52,7 @@ impl<T: Message> Encoder for Half<T> {
     }
 }
 
-impl<T: Message + Default> Decoder for Half<T> {
+impl<T: Message + Default> Decoder for CodecHalf<T> {
     type Item = T;
     type Error = Status;
 

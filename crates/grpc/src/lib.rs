@@ -1,18 +1,18 @@
 //! RocketMQ's gRPC protocol (`apache.rocketmq.v2`): its messages, and calls over one connection of HTTP/2.
 //!
 //! - [`messages`]: requests, responses and their parts.
-//! - [`Channel`]: a connection to a server; [`Answers`]: the responses of a call.
+//! - [`Channel`]: a connection to a server; [`ResponseStream`]: the responses of a call.
 //! - [`ProstCodec`]: codec for servers on tonic.
 
-mod answers;
 mod channel;
 mod codec;
 mod failure;
 mod frame;
 pub mod messages;
+mod response_stream;
 
-pub use answers::Answers;
 pub use channel::{Channel, Method};
-pub use codec::{Half, ProstCodec};
+pub use codec::{CodecHalf, ProstCodec};
 pub use failure::Failure;
 pub use frame::{append, append_send, framed};
+pub use response_stream::ResponseStream;

@@ -39,9 +39,11 @@ pub struct Facts {
     pub group_memory_max: Option<u64>,
     /// Processor time of the control group in thousandths of a processor; `None` without a limit.
     pub group_cpu_milli: Option<u64>,
-    /// Number of processes of the control group that the kernel killed for lack of memory.
+    /// Number of processes of the control group that the kernel killed for lack of memory. Read as the number since the group
+    /// was made; see [`Facts::since`].
     pub group_memory_kills: Option<u64>,
-    /// Scheduling periods in which the control group used up its quota and was throttled, and all periods.
+    /// Scheduling periods in which the control group used up its quota and was throttled, and all periods. Counted as
+    /// `group_memory_kills`.
     pub group_cpu_throttled: Option<(u64, u64)>,
     /// Mounts of the requested directories.
     pub mounts: Vec<Mount>,
@@ -102,6 +104,28 @@ impl Facts {
             brokers: brokers(root).into_iter().filter(|broker| source.wants(broker)).collect(),
         }
     }
+
+    /// The facts with the counts of the control group since `earlier`. A count that `earlier` lacks is absent.
+    pub fn since(mut self, earlier: &Self) -> Self {
+        let grown = |(now, before): (u64, u64)| now.saturating_sub(before);
+        self.group_memory_kills = self.group_memory_kills.zip(earlier.group_memory_kills).map(grown);
+        let throttled = self.group_cpu_throttled.zip(earlier.group_cpu_throttled);
+        self.group_cpu_throttled =
+            throttled.map(|(now, before)| (grown((now.0, before.0)), grown((now.1, before.1))));
+        self
+    }
+
+    /// Whether the control group was throttled, or a process of the group was killed.
+    pub fn was_limited(&self) -> bool {
+        self.group_memory_kills > Some(0)
+            || self.group_cpu_throttled.is_some_and(|(throttled, _)| throttled > 0)
+    }
+
+    /// The counts of the control group alone.
+    pub fn counts(&self) -> Self {
+        let (group_memory_kills, group_cpu_throttled) = (self.group_memory_kills, self.group_cpu_throttled);
+        Self { group_memory_kills, group_cpu_throttled, ..Self::default() }
+    }
 }
 
 /// The directory of this process's control group, of version 2.
@@ -151,6 +175,20 @@ mod tests {
         assert_eq!(facts.mounts[0].scheduler.as_deref(), Some("mq-deadline"));
         assert_eq!((facts.clock_source, facts.group_cpu_throttled), (None, None));
         assert_eq!(cpu_milli("max 100000"), None);
+    }
+
+    #[test]
+    fn counts_of_a_control_group_are_compared() {
+        let facts = |kills, group_cpu_throttled| Facts {
+            group_memory_kills: kills,
+            group_cpu_throttled,
+            swap_kib: Some(7),
+            ..Facts::default()
+        };
+        let (earlier, now) = (facts(Some(3), Some((50, 100))), facts(Some(3), Some((52, 180))));
+        assert!(earlier.was_limited() && !facts(Some(0), Some((0, 9))).was_limited());
+        assert_eq!(now.clone().since(&earlier), facts(Some(0), Some((2, 80))));
+        assert_eq!(now.since(&Facts::default()).counts(), Facts::default());
     }
 
     #[test]

@@ -19,9 +19,10 @@ pub struct Mount {
     pub file_system: String,
     /// Mount options, separated by commas.
     pub options: String,
-    /// The scheduler of the device; `None` for file systems without a block device.
+    /// The active scheduler of the device. `None` for file systems without a block device, and if
+    /// the kernel does not tell.
     pub scheduler: Option<String>,
-    /// Whether the device is a rotating disk, if it tells.
+    /// Whether the device is a rotating disk. `None` if the kernel does not tell.
     pub is_rotational: Option<bool>,
 }
 
@@ -31,7 +32,7 @@ impl Mount {
     pub(crate) fn of(root: &Path, path: &Path) -> Option<Self> {
         let mounts = std::fs::read_to_string(root.join("proc/mounts")).ok()?;
         let mut found = find(&mounts, path)?;
-        let queue = queue_directory(&found.device)?;
+        let queue = block_device_name(&found.device)?;
         if let Some(queue) = queue {
             let queue = root.join("sys/class/block").join(queue);
             // A partition has no queue of its own, its disk has.
@@ -45,9 +46,10 @@ impl Mount {
     }
 }
 
-/// Returns the name of a block device below `/sys/class/block`: `Some(None)` for a source that is no block device,
-/// `None` if the link of a mapped device (`/dev/mapper/NAME`) cannot be read.
-fn queue_directory(device: &str) -> Option<Option<String>> {
+/// Returns the name of the directory of a block device in `/sys/class/block`. `Some(None)` for a
+/// source that is no block device. `None` if the link of a mapped device (`/dev/mapper/NAME`)
+/// cannot be read.
+fn block_device_name(device: &str) -> Option<Option<String>> {
     let Some(name) = device.strip_prefix("/dev/") else { return Some(None) };
     let name = match name.starts_with("mapper/") {
         true => std::fs::canonicalize(device).ok()?.file_name()?.to_str()?.to_owned(),
@@ -98,7 +100,7 @@ mod tests {
         );
         assert_eq!(of("/data/far/store").file_system, "nfs4");
         assert_eq!(of("/database").mounted_at, "/");
-        assert_eq!(queue_directory("nas:/x"), Some(None));
-        assert_eq!(queue_directory("/dev/vda1"), Some(Some("vda1".into())));
+        assert_eq!(block_device_name("nas:/x"), Some(None));
+        assert_eq!(block_device_name("/dev/vda1"), Some(Some("vda1".into())));
     }
 }

@@ -14,11 +14,11 @@ mod vary;
 
 use crate::compare::CompareOptions;
 use crate::export::ReportOptions;
-use crate::output::say;
+use crate::judge::Language;
 use crate::plan::PlanOptions;
 use crate::{Error, output};
 use argv::long_options;
-use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser};
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use failover::FailoverFlags;
 use scenario::{BacklogFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, SeedFlags, SoakFlags};
 use script::{BatchProducerFlags, ConsumerFlags, ProducerFlags, TransactionProducerFlags};
@@ -32,23 +32,34 @@ pub struct Lab {
     /// A tool and its flags; `vostok lab --help` lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "TOOL")]
     arguments: Vec<String>,
-    /// Translation of help; `None` for English.
+    /// Translation into Chinese; `None` for English.
     #[arg(skip)]
     translation: Option<Translation>,
 }
 
-/// Translation of help into another language.
+/// Translation of help, lines and errors into Chinese.
 #[derive(Clone, Copy, Debug)]
 pub struct Translation {
     /// Translates the texts of a command.
     pub command: fn(Command) -> Command,
     /// Translates what `clap` prints.
     pub output: fn(&str) -> String,
+    /// Translates a line or an error of a tool.
+    pub message: fn(&str) -> String,
 }
 
 /// The tools of the lab.
 #[derive(Parser, Debug)]
 #[command(name = "vostok lab", about = "Load generation and measurement against any RocketMQ cluster")]
+struct Tools {
+    /// Language of output and reports, en or zh; else that of LC_ALL, LC_MESSAGES or LANG.
+    #[arg(long, global = true, value_enum, value_name = "LANG")]
+    lang: Option<Language>,
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+#[derive(Subcommand, Debug)]
 enum Tool {
     /// Sends messages and reports rate and latency (producer.sh).
     Producer(ProducerFlags),
@@ -96,7 +107,7 @@ impl Lab {
         Self { arguments: arguments.into_iter().collect(), translation: None }
     }
 
-    /// Returns these arguments with help and messages about wrong flags in another language.
+    /// Returns these arguments with help, lines and errors in Chinese.
     #[must_use]
     pub fn translated(self, translation: Translation) -> Self {
         Self { translation: Some(translation), ..self }
@@ -104,10 +115,10 @@ impl Lab {
 
     /// The command line of all tools.
     pub fn tools() -> Command {
-        Tool::command()
+        Tools::command()
     }
 
-    fn tool(self) -> Result<Tool, clap::Error> {
+    fn parsed(self) -> Result<Tools, clap::Error> {
         let arguments = long_options(self.arguments);
         let command = match self.translation {
             Some(translation) => (translation.command)(Self::tools()),
@@ -115,7 +126,7 @@ impl Lab {
         };
         let matches =
             command.try_get_matches_from(std::iter::once("vostok lab".to_owned()).chain(arguments))?;
-        Tool::from_arg_matches(&matches)
+        Tools::from_arg_matches(&matches)
     }
 }
 
@@ -126,35 +137,43 @@ impl Lab {
 /// [`Error::Cluster`] when a file, a socket or the cluster fails at the start. Failed sends are counted; it is an error
 /// when all of them failed.
 pub fn run(lab: Lab) -> Result<(), Error> {
-    let translate = lab.translation.map_or(str::to_owned as fn(&str) -> String, |it| it.output);
-    perform(lab.tool(), translate).and(output::check())
+    let same: fn(&str) -> String = str::to_owned;
+    let (language, output, message) =
+        lab.translation.map_or((Language::En, same, same), |it| (Language::Zh, it.output, it.message));
+    match lab.parsed() {
+        Ok(Tools { lang, tool }) => {
+            let language = lang.unwrap_or(language);
+            output::speak(language, message);
+            perform(tool, language).and(output::check())
+        }
+        Err(text) if text.use_stderr() => Err(Error::Usage(output(&text.to_string()))),
+        Err(text) => {
+            output::raw(output(&text.to_string()).trim_end());
+            output::check()
+        }
+    }
 }
 
-fn perform(tool: Result<Tool, clap::Error>, translate: fn(&str) -> String) -> Result<(), Error> {
+fn perform(tool: Tool, lang: Language) -> Result<(), Error> {
     match tool {
-        Ok(Tool::Producer(flags)) => crate::script::run(&flags.script_run()),
-        Ok(Tool::Consumer(flags)) => crate::script::run(&flags.script_run()?),
-        Ok(Tool::Batchproducer(flags)) => crate::script::run(&flags.script_run()?),
-        Ok(Tool::Tproducer(flags)) => crate::script::run(&flags.script_run()?),
-        Ok(Tool::Matrix(flags)) => flags.run(),
-        Ok(Tool::SafeTps(flags)) => flags.run(),
-        Ok(Tool::Modes(flags)) => flags.run(),
-        Ok(Tool::Queues(flags)) => flags.run(),
-        Ok(Tool::Backlog(flags)) => flags.run(),
-        Ok(Tool::Soak(flags)) => flags.run(),
-        Ok(Tool::Failover(flags)) => flags.run(),
-        Ok(Tool::Seed(flags)) => flags.run(),
-        Ok(Tool::Clean(flags)) => flags.run(),
-        Ok(Tool::Selftest(flags)) => flags.run(),
-        Ok(Tool::Agent(flags)) => flags.run(),
-        Ok(Tool::Echo(flags)) => flags.run(),
-        Ok(Tool::Report(options)) => crate::export::run(&options),
-        Ok(Tool::Compare(options)) => crate::compare::run(&options),
-        Ok(Tool::Plan(options)) => crate::plan::run(&options),
-        Err(text) if !text.use_stderr() => {
-            say!("{}", translate(text.to_string().trim_end()));
-            Ok(())
-        }
-        Err(text) => Err(Error::Usage(translate(&text.to_string()))),
+        Tool::Producer(flags) => crate::script::run(&flags.script_run()),
+        Tool::Consumer(flags) => crate::script::run(&flags.script_run()?),
+        Tool::Batchproducer(flags) => crate::script::run(&flags.script_run()?),
+        Tool::Tproducer(flags) => crate::script::run(&flags.script_run()?),
+        Tool::Matrix(flags) => flags.run(),
+        Tool::SafeTps(flags) => flags.run(),
+        Tool::Modes(flags) => flags.run(),
+        Tool::Queues(flags) => flags.run(),
+        Tool::Backlog(flags) => flags.run(),
+        Tool::Soak(flags) => flags.run(),
+        Tool::Failover(flags) => flags.run(),
+        Tool::Seed(flags) => flags.run(),
+        Tool::Clean(flags) => flags.run(),
+        Tool::Selftest(flags) => flags.run(),
+        Tool::Agent(flags) => flags.run(),
+        Tool::Echo(flags) => flags.run(),
+        Tool::Report(options) => crate::export::run(&ReportOptions { lang, ..options }),
+        Tool::Compare(options) => crate::compare::run(&CompareOptions { lang, ..options }),
+        Tool::Plan(options) => crate::plan::run(&PlanOptions { lang, ..*options }),
     }
 }

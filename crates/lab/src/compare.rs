@@ -14,7 +14,7 @@ use crate::judge::scale::{self, ScaleOut};
 use crate::judge::selftest::without_beaten;
 use crate::judge::versus::{self, Aspect, Pairing, Verdict, Versus, apart, price_per_million};
 use crate::judge::{Judged, Language, Text, both, numbers};
-use crate::output::say;
+use crate::output::raw;
 use crate::sentences::{Sentence, joined, ratio_text, reservation, verdict};
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub struct CompareOptions {
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.
-    #[arg(long, value_enum, default_value = "en")]
+    #[arg(skip)]
     pub lang: Language,
 }
 
@@ -77,7 +77,7 @@ pub fn run(options: &CompareOptions) -> Result<(), Error> {
         comparison.versus = comparison.versus.without_verdicts(apart(&first.file, &second.file));
     }
     for line in comparison.lines() {
-        say!("{}", line.get(options.lang));
+        raw(line.get(options.lang));
     }
     let path = options.out.clone().unwrap_or_else(|| options.second.join("compare.html"));
     let place = |run: &Path| way(path.parent().unwrap_or(Path::new(".")), run);
@@ -87,7 +87,7 @@ pub fn run(options: &CompareOptions) -> Result<(), Error> {
     let places = ((places.0.as_str(), places.1.as_str()), &*name);
     write_whole(&path, &page::page(&comparison, (&one, &other), places, options.lang))?;
     write_whole(&data, &serde_json::to_string_pretty(&comparison).expect("texts and numbers become JSON"))?;
-    say!("{}\n{}", path.display(), data.display());
+    raw(&format!("{}\n{}", path.display(), data.display()));
     Ok(())
 }
 

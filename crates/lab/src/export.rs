@@ -7,7 +7,7 @@ use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::{Limits, Slo};
 use crate::judge::selftest::without_beaten;
 use crate::judge::{Language, numbers};
-use crate::output::say;
+use crate::output::{self, say};
 use crate::plan::{self, Plan};
 use crate::report::html::{self, Additions};
 use crate::report::{columns, failover, json, markdown};
@@ -21,7 +21,7 @@ pub struct ReportOptions {
     #[arg(value_name = "RUN", value_parser = run_directory)]
     pub run: PathBuf,
     /// Language in which the page opens (it can be switched), and of the Markdown.
-    #[arg(long, value_enum, default_value = "en")]
+    #[arg(skip)]
     pub lang: Language,
     /// Limits that a safe rate must keep, e.g. `e2e.p99<50ms,errors=0` [default: those of the run].
     #[arg(long, value_name = "SLO")]
@@ -61,7 +61,7 @@ impl Files {
 impl ReportOptions {
     /// The whole report of a run, with the limits that the run was told to keep.
     pub fn of(run: &Path) -> Self {
-        Self { run: run.to_owned(), lang: Language::default(), slo: None, files: Files::ALL }
+        Self { run: run.to_owned(), lang: output::language(), slo: None, files: Files::ALL }
     }
 }
 
@@ -99,7 +99,7 @@ pub fn run(options: &ReportOptions) -> Result<(), Error> {
         write("report.json", text)?;
     }
     for (name, text) in crate::report::verdict::lines(&conclusion) {
-        say!("{}: {}", name.get(options.lang), text.get(options.lang));
+        output::raw(&format!("{}: {}", name.get(options.lang), text.get(options.lang)));
     }
     Ok(())
 }

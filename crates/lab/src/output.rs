@@ -2,14 +2,33 @@
 //! other results than its output.
 
 use crate::Error;
+use crate::judge::Language;
 use std::fmt::Arguments;
 use std::io::{self, Write};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// The error that made standard output unusable; everything printed afterwards is dropped.
 static CLOSED: Mutex<Option<io::Error>> = Mutex::new(None);
 
-/// Prints a line as `println!` does. The line is dropped when the reader of standard output is gone.
+/// Language of reports, and the translation of lines.
+static SPEECH: OnceLock<(Language, fn(&str) -> String)> = OnceLock::new();
+
+/// Sets the language of reports and the translation of lines. The first call decides.
+pub(crate) fn speak(language: Language, translation: fn(&str) -> String) {
+    SPEECH.get_or_init(|| (language, translation));
+}
+
+/// The language of reports and verdicts.
+pub(crate) fn language() -> Language {
+    SPEECH.get().map_or_else(Language::default, |speech| speech.0)
+}
+
+/// A line in the language of this process.
+pub(crate) fn said(english: &str) -> String {
+    SPEECH.get().map_or_else(|| english.to_owned(), |speech| (speech.1)(english))
+}
+
+/// Prints a translated line as `println!` does. The line is dropped when the reader of standard output is gone.
 macro_rules! say {
     ($($arguments:tt)*) => {
         $crate::output::line(format_args!($($arguments)*))
@@ -17,7 +36,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Prints a line as `eprintln!` does. The line is dropped when the reader of standard error is gone.
+/// Prints a translated line as `eprintln!` does. The line is dropped when the reader of standard error is gone.
 macro_rules! alert {
     ($($arguments:tt)*) => {
         $crate::output::warning(format_args!($($arguments)*))
@@ -25,15 +44,20 @@ macro_rules! alert {
 }
 pub(crate) use alert;
 
-/// Prints a line to standard output.
+/// Prints a line to standard output, translated.
 pub(crate) fn line(text: Arguments<'_>) {
-    print(&mut io::stdout().lock(), &mut closed(), text);
+    raw(&said(&text.to_string()));
 }
 
-/// Prints a line to standard error.
+/// Prints a line to standard output as it is: for programs, or in the words of RocketMQ's benchmark.
+pub(crate) fn raw(text: &str) {
+    print(&mut io::stdout().lock(), &mut closed(), format_args!("{text}"));
+}
+
+/// Prints a line to standard error, translated.
 pub(crate) fn warning(text: Arguments<'_>) {
     // A failure to write to standard error cannot be reported anywhere.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", said(&text.to_string()));
 }
 
 /// Whether standard output is unusable. A tool that does nothing but print ends then.

@@ -18,7 +18,7 @@ use crate::judge::guards::Limits;
 use crate::judge::planned::Step;
 use crate::judge::selftest::without_beaten;
 use crate::judge::{RecordedVerdict, both};
-use crate::output::say;
+use crate::output::raw;
 use crate::sentences::Sentence;
 
 /// Computes a plan, prints the arithmetic and writes the files where a directory is named for them.
@@ -30,18 +30,18 @@ pub fn run(options: &PlanOptions) -> Result<(), Error> {
     let basis = basis(options)?;
     let plan = plan(&options.target, &basis);
     for step in &plan.steps {
-        say!("{}", step.sentence().get(options.lang));
+        raw(step.sentence().get(options.lang));
     }
     let Some(out) = &options.out else {
         let hint = both!("plan.no-files-written-out");
-        say!("{}", hint.get(options.lang));
+        raw(hint.get(options.lang));
         return Ok(());
     };
     std::fs::create_dir_all(out).map_err(|source| Error::File { path: out.clone(), source })?;
     for (name, text) in files::files(&options.target, &plan) {
         let path = out.join(name);
         write_whole(&path, &text)?;
-        say!("{}", path.display());
+        raw(&path.display().to_string());
     }
     let data = serde_json::to_string_pretty(&plan).expect("texts and numbers become JSON");
     write_whole(&out.join("plan.json"), &data)?;

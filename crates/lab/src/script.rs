@@ -16,7 +16,7 @@ pub use outcome::Outcome;
 
 use crate::Error;
 use crate::generator::Workload;
-use crate::output::{is_closed, say};
+use crate::output::{self, is_closed};
 use crate::runtime;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -66,7 +66,7 @@ pub enum Script {
 /// acknowledged.
 pub fn run(run: &ScriptRun) -> Result<(), Error> {
     if !run.opening.is_empty() {
-        say!("{}", run.opening);
+        output::raw(&run.opening);
     }
     runtime::block_on(async {
         match &run.script {
@@ -108,7 +108,7 @@ async fn observe(run: &ScriptRun, counts: &mut impl Counts) {
             _ = samples.tick() => counts.sample(),
             _ = reports.tick() => {
                 if let Some(line) = counts.line() {
-                    say!("{line}");
+                    output::raw(&line);
                 }
                 if is_closed() {
                     return;

@@ -13,7 +13,7 @@ use crate::Error;
 use crate::archive::Roofline;
 use crate::echo::{Echo, EchoOptions};
 use crate::generator::{Generator, Workload};
-use crate::output::say;
+use crate::output::{self, say};
 use crate::runtime;
 use std::hint::black_box;
 use std::path::Path;
@@ -25,7 +25,7 @@ const SHORT: (u64, Duration) = (256 << 20, Duration::from_secs(1));
 /// Prints the figures of a self-test, for people or as JSON.
 pub fn print(roofline: &Roofline, as_json: bool) {
     if as_json {
-        say!("{}", serde_json::to_string_pretty(roofline).expect("numbers become JSON"));
+        output::raw(&serde_json::to_string_pretty(roofline).expect("numbers become JSON"));
         return;
     }
     let mega = |bytes: f64| bytes / 1e6;

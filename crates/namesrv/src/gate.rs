@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU64;
 
 use auth::audit::Origin;
 use auth::{
-    ACCESS_KEY, Action, Actions, Arrival, Attempt, Auth, Denied, Need, PlainFiles, Request, Resource, Signed,
-    StartError, Switch,
+    ACCESS_KEY, Action, Actions, Arrival, Attempt, Auth, Denial, Permission, PlainFiles, Request, Resource,
+    Signable, StartError, Switch,
 };
 use wire::codes::request;
 use wire::frame::Command;
@@ -63,17 +63,17 @@ impl Gate {
     /// `mark` is the mark of the connection.
     ///
     /// # Errors
-    /// [`Denied`] when the sender is no user with permission for the request.
+    /// [`Denial`] when the sender is no user with permission for the request.
     pub fn admit(
         &self,
         (now_ms, wall_ms): (i64, i64),
         command: &Command<'_>,
         origin: Origin,
         mark: &AtomicU64,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Denial> {
         let user = command.fields.text(ACCESS_KEY).unwrap_or_default();
         let request = Request::Code(command.code);
-        let signed = Signed::from(command);
+        let signed = Signable::from(command);
         // A name server does not know the addresses that its clients dial.
         let arrival = Arrival { now_ms: wall_ms, is_own: None, is_forwarded: false };
         let verify = || {
@@ -83,7 +83,7 @@ impl Gate {
         let sender = self.auth.authenticate(Attempt { now_ms, origin, request, user, mark }, verify)?;
         let needs = || {
             let cluster = Resource::cluster(command.fields.text("clusterName").unwrap_or_default());
-            let change = Need::new(cluster, Actions::of(&[Action::Update]));
+            let change = Permission::new(cluster, Actions::of(&[Action::Update]));
             Ok(CHANGES.contains(&command.code).then_some(change).into_iter().collect())
         };
         Ok(self.auth.authorize(now_ms, (&sender, request), origin, needs)?)

@@ -12,20 +12,20 @@ use crate::files;
 /// Namespace of the order configurations: topic to `broker-a:8;broker-b:8`.
 pub(crate) const ORDER_TOPIC_CONFIG: &str = "ORDER_TOPIC_CONFIG";
 
-type Table = BTreeMap<String, BTreeMap<String, String>>;
+type KvTables = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Content of the file, to be written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Text<'a> {
+struct KvFileText<'a> {
     config_table: BTreeMap<&'a str, BTreeMap<&'a str, &'a str>>,
 }
 
 /// Content of the file (`KVConfigSerializeWrapper`).
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Stored {
-    config_table: Table,
+struct KvFile {
+    config_table: KvTables,
 }
 
 /// Errors of reading or writing the key-value settings.
@@ -67,7 +67,7 @@ const ENTRY_BYTES: usize = 64;
 /// `KvStore::apply` makes changes visible.
 #[derive(Debug)]
 pub struct KvStore {
-    table: Table,
+    table: KvTables,
     /// Estimated bytes of the table.
     bytes: usize,
     path: PathBuf,
@@ -80,8 +80,8 @@ impl KvStore {
     /// [`KvError::File`] when the file exists and cannot be read; [`KvError::Malformed`] when its content is invalid.
     pub fn open(path: &Path) -> Result<Self, KvError> {
         let text = files::read(path).map_err(|error| KvError::File { path: path.to_owned(), error })?;
-        let stored: Stored = if text.trim_ascii().is_empty() {
-            Stored::default()
+        let stored: KvFile = if text.trim_ascii().is_empty() {
+            KvFile::default()
         } else {
             json::from_slice(&text).map_err(|error| KvError::Malformed { path: path.to_owned(), error })?
         };
@@ -136,7 +136,7 @@ impl KvStore {
                 None => drop(config_table.get_mut(namespace).and_then(|keys| keys.remove(key))),
             }
         }
-        json::to_vec(&Text { config_table })
+        json::to_vec(&KvFileText { config_table })
     }
 
     /// Makes changes visible.

@@ -3,7 +3,7 @@
 //! - [`Config`]: its configuration, with the table of property names in `namesrv.conf`.
 //! - [`SharedRoutes`]: the route tables ([`Routes`]), changed by plain synchronous functions with the time as argument.
 //! - [`KvStore`]: the key-value settings, the only data on disk.
-//! - [`RequestHandler`]: the request handler, which answers one request from the tables.
+//! - [`RequestHandler`]: the request handler, which serves one request from the tables.
 //! - [`NameServer`]: the server around all of these.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -23,8 +23,8 @@ pub use config::Config;
 pub use kv::{KvChange, KvError, KvStore};
 pub use request_handler::RequestHandler;
 pub use routes::{
-    Bounds, BrokerView, ClusterView, Content, Departure, Excess, Lens, Live, Master, MemberView,
-    MinBrokerNotice, QueueView, Registered, Registration, RouteView, Routes, SharedRoutes, SystemTopics,
-    TopicQueues, Units,
+    Bounds, BrokerView, ClusterView, Content, Departure, Excess, LiveBroker, Master, MemberView,
+    MinBrokerNotice, QueueView, RegisterResult, Registration, RouteOptions, RouteView, Routes, SharedRoutes,
+    SystemTopics, TopicQueues, Units,
 };
 pub use server::{NameServer, StartError};

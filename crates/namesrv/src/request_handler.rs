@@ -1,4 +1,4 @@
-//! The request handler: answers requests from the route tables and settings. Knows codes, headers and remarks, but no sockets
+//! The request handler: serves requests from the route tables and settings. Knows codes, headers and remarks, but no sockets
 //! (`DefaultRequestProcessor`, `ClientRequestProcessor`).
 
 mod brokers;
@@ -31,16 +31,16 @@ pub struct RequestHandler {
     change: Mutex<()>,
     started: Instant,
     /// Departures and notices for the next [`RequestHandler::settle`].
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingChanges>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingChanges {
     departures: Vec<Departure>,
     notices: VecDeque<MinBrokerNotice>,
 }
 
-/// A refused request: code and remark of the answer.
+/// A refused request: code and remark of the response.
 #[derive(Debug)]
 struct Refusal {
     code: i32,
@@ -64,22 +64,22 @@ impl From<FieldError> for Refusal {
 }
 
 /// A request that is being served, and the buffer for its response.
-struct Errand<'a, 'b> {
+struct RequestContext<'a, 'b> {
     command: &'a Command<'a>,
     connection: u64,
     now: Instant,
     out: &'b mut Vec<u8>,
 }
 
-impl Errand<'_, '_> {
-    /// Starts a successful answer.
-    fn reply(&mut self) -> FrameWriter<'_> {
-        FrameWriter::begin(self.out, self.command.reply(response::SUCCESS))
+impl RequestContext<'_, '_> {
+    /// Starts a successful response.
+    fn response(&mut self) -> FrameWriter<'_> {
+        FrameWriter::begin(self.out, self.command.response(response::SUCCESS))
     }
 
-    /// Writes a successful answer without header fields.
+    /// Writes a successful response without header fields.
     fn finish(mut self, body: &[u8]) -> Result<(), Refusal> {
-        self.reply().finish(body);
+        self.response().finish(body);
         Ok(())
     }
 }
@@ -122,28 +122,29 @@ impl RequestHandler {
         matches!(code, request::PUT_KV_CONFIG | request::DELETE_KV_CONFIG)
     }
 
-    /// Performs changes of key-value settings with one write, and returns the answers; the answer to a one-way request is empty.
-    pub(crate) fn answer_kv(&self, commands: &[Command<'_>]) -> Vec<Vec<u8>> {
+    /// Performs changes of key-value settings with one write, and returns the responses; the response to a one-way request is empty.
+    pub(crate) fn respond_kv(&self, commands: &[Command<'_>]) -> Vec<Vec<u8>> {
         let outcomes = self.change_kv(&commands.iter().collect::<Vec<_>>());
-        let answer = |(command, outcome): (&Command<'_>, Result<(), Refusal>)| {
+        let response = |(command, outcome): (&Command<'_>, Result<(), Refusal>)| {
             let mut out = Vec::new();
             if !command.is_one_way() {
                 let refusal = outcome.err();
-                let mut head = command.reply(refusal.as_ref().map_or(response::SUCCESS, |it| it.code));
+                let mut head = command.response(refusal.as_ref().map_or(response::SUCCESS, |it| it.code));
                 head.remark = refusal.as_ref().and_then(|refusal| refusal.remark.as_deref());
                 head.write(&mut out, &[]);
             }
             out
         };
-        commands.iter().zip(outcomes).map(answer).collect()
+        commands.iter().zip(outcomes).map(response).collect()
     }
 
     /// Appends the response to a request from `connection` to `out`. A one-way request gets no response.
-    pub fn answer(&self, now: Instant, connection: u64, command: &Command<'_>, out: &mut Vec<u8>) {
+    pub fn respond(&self, now: Instant, connection: u64, command: &Command<'_>, out: &mut Vec<u8>) {
         let start = out.len();
-        if let Err(Refusal { code, remark }) = self.dispatch(Errand { command, connection, now, out }) {
+        if let Err(Refusal { code, remark }) = self.dispatch(RequestContext { command, connection, now, out })
+        {
             out.truncate(start);
-            let mut head = command.reply(code);
+            let mut head = command.response(code);
             head.remark = remark.as_deref();
             head.write(out, &[]);
         }
@@ -154,40 +155,40 @@ impl RequestHandler {
             let remark = format!(
                 "the answer is {found} bytes long, a frame holds at most {FRAME_BYTES_MAX}; ask for the topics of one cluster, or a broker for its topics in pages"
             );
-            command.reply(response::SYSTEM_ERROR).remark(&remark).write(out, &[]);
+            command.response(response::SYSTEM_ERROR).remark(&remark).write(out, &[]);
         }
         if command.is_one_way() {
             out.truncate(start);
         }
     }
 
-    fn dispatch(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        match errand.command.code {
-            request::REGISTER_BROKER => self.register(errand),
-            request::UNREGISTER_BROKER => self.unregister(errand),
-            request::QUERY_DATA_VERSION => self.query_data_version(errand),
-            request::BROKER_HEARTBEAT => self.heartbeat(errand),
-            request::GET_ROUTEINFO_BY_TOPIC => self.route(errand),
-            request::GET_BROKER_CLUSTER_INFO => self.clusters(errand),
-            request::GET_BROKER_MEMBER_GROUP => self.members(errand),
-            request::GET_ALL_TOPIC_LIST_FROM_NAMESERVER => self.all_topics(errand),
+    fn dispatch(&self, context: RequestContext<'_, '_>) -> Result<(), Refusal> {
+        match context.command.code {
+            request::REGISTER_BROKER => self.register(context),
+            request::UNREGISTER_BROKER => self.unregister(context),
+            request::QUERY_DATA_VERSION => self.query_data_version(context),
+            request::BROKER_HEARTBEAT => self.heartbeat(context),
+            request::GET_ROUTEINFO_BY_TOPIC => self.route(context),
+            request::GET_BROKER_CLUSTER_INFO => self.clusters(context),
+            request::GET_BROKER_MEMBER_GROUP => self.members(context),
+            request::GET_ALL_TOPIC_LIST_FROM_NAMESERVER => self.all_topics(context),
             request::GET_TOPICS_BY_CLUSTER
             | request::GET_UNIT_TOPIC_LIST
             | request::GET_HAS_UNIT_SUB_TOPIC_LIST
-            | request::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST => self.some_topics(errand),
-            request::GET_SYSTEM_TOPIC_LIST_FROM_NS => self.system_topics(errand),
-            request::WIPE_WRITE_PERM_OF_BROKER => self.wipe_write_perm(errand),
-            request::ADD_WRITE_PERM_OF_BROKER => self.add_write_perm(errand),
-            request::DELETE_TOPIC_IN_NAMESRV => self.delete_topic(errand),
-            request::REGISTER_TOPIC_IN_NAMESRV => self.add_topic(errand),
+            | request::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST => self.some_topics(context),
+            request::GET_SYSTEM_TOPIC_LIST_FROM_NS => self.system_topics(context),
+            request::WIPE_WRITE_PERM_OF_BROKER => self.wipe_write_perm(context),
+            request::ADD_WRITE_PERM_OF_BROKER => self.add_write_perm(context),
+            request::DELETE_TOPIC_IN_NAMESRV => self.delete_topic(context),
+            request::REGISTER_TOPIC_IN_NAMESRV => self.add_topic(context),
             request::PUT_KV_CONFIG | request::DELETE_KV_CONFIG => {
-                self.change_kv(&[errand.command]).remove(0)?;
-                errand.finish(&[])
+                self.change_kv(&[context.command]).remove(0)?;
+                context.finish(&[])
             }
-            request::GET_KV_CONFIG => self.get_kv(errand),
-            request::GET_KVLIST_BY_NAMESPACE => self.list_kv(errand),
-            request::UPDATE_NAMESRV_CONFIG => self.update_config(errand),
-            request::GET_NAMESRV_CONFIG => self.get_config(errand),
+            request::GET_KV_CONFIG => self.get_kv(context),
+            request::GET_KVLIST_BY_NAMESPACE => self.list_kv(context),
+            request::UPDATE_NAMESRV_CONFIG => self.update_config(context),
+            request::GET_NAMESRV_CONFIG => self.get_config(context),
             code => Err(Refusal::new(
                 response::REQUEST_CODE_NOT_SUPPORTED,
                 format!(" request type {code} not supported"),

@@ -31,10 +31,10 @@ use wire::body::{DataVersion, PERM_READ, PERM_WRITE, TopicQueueMapping};
 
 pub use leave::Departure;
 pub use lists::{ClusterView, MemberView, SystemTopics, Units};
-pub use register::{Content, Excess, Master, Registered, Registration};
-pub(crate) use shared::Listed;
+pub use register::{Content, Excess, Master, RegisterResult, Registration};
+pub(crate) use shared::TopicFilter;
 pub use shared::{Bounds, SharedRoutes};
-pub use view::{BrokerView, Lens, QueueView, RouteView};
+pub use view::{BrokerView, QueueView, RouteOptions, RouteView};
 
 /// The broker id of a master.
 const MASTER: i64 = 0;
@@ -61,10 +61,10 @@ impl Default for TopicQueues {
 }
 
 /// The queues of a topic by broker name, sorted: a short list that is searched directly.
-type Placement = Vec<(Arc<str>, TopicQueues)>;
+type TopicPlacement = Vec<(Arc<str>, TopicQueues)>;
 
 /// Stores the queues of a topic on a broker group; returns whether the group had none.
-fn place(placement: &mut Placement, broker: &Arc<str>, queues: TopicQueues) -> bool {
+fn place(placement: &mut TopicPlacement, broker: &Arc<str>, queues: TopicQueues) -> bool {
     match placement.binary_search_by(|(name, _)| (**name).cmp(broker)) {
         Ok(at) => {
             placement[at].1 = queues;
@@ -78,7 +78,7 @@ fn place(placement: &mut Placement, broker: &Arc<str>, queues: TopicQueues) -> b
     }
 }
 
-fn placed<'a>(placement: &'a Placement, broker: &str) -> Option<&'a TopicQueues> {
+fn placed<'a>(placement: &'a TopicPlacement, broker: &str) -> Option<&'a TopicQueues> {
     let at = placement.binary_search_by(|(name, _)| (**name).cmp(broker)).ok()?;
     Some(&placement[at].1)
 }
@@ -89,7 +89,7 @@ const SHARDS: usize = if cfg!(test) { 3 } else { 64 };
 /// Topics of one shard, and their static-topic mappings. Invariant: each topic of `mappings` is in `topics`.
 #[derive(Debug, Default)]
 struct Shard {
-    topics: HashMap<Box<str>, Placement>,
+    topics: HashMap<Box<str>, TopicPlacement>,
     mappings: HashMap<Box<str>, BTreeMap<String, TopicQueueMapping>>,
 }
 
@@ -138,7 +138,7 @@ fn member(cluster: &str, address: &str) -> Member {
 
 /// A registered broker process.
 #[derive(Debug, Clone)]
-pub struct Live {
+pub struct LiveBroker {
     /// Name of the broker's group.
     pub broker: String,
     /// The broker's id in the group.
@@ -157,7 +157,7 @@ pub struct Live {
 
 /// A broker that left and did not come back.
 #[derive(Debug, Clone)]
-struct Departed {
+struct DepartedMember {
     broker: String,
     id: i64,
     /// Time of the last registration or heartbeat.
@@ -209,8 +209,8 @@ pub struct Routes {
     bytes: usize,
     groups: BTreeMap<String, Group>,
     clusters: BTreeMap<String, BTreeSet<String>>,
-    live: BTreeMap<Member, Live>,
-    departed: BTreeMap<Member, Departed>,
+    live: BTreeMap<Member, LiveBroker>,
+    departed: BTreeMap<Member, DepartedMember>,
     filters: BTreeMap<Member, Vec<String>>,
 }
 
@@ -239,7 +239,7 @@ impl Routes {
     }
 
     /// The registration of a broker process.
-    pub fn live(&self, cluster: &str, address: &str) -> Option<&Live> {
+    pub fn live(&self, cluster: &str, address: &str) -> Option<&LiveBroker> {
         self.live.get(&member(cluster, address))
     }
 

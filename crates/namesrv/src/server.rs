@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use auth::audit::Origin;
-use auth::{AnswerTime, Denied};
+use auth::{Denial, ResponseTime};
 use net::tls::Security;
 use net::{Budget, ConnectionHandle, ConnectionLimits, Limits, Service, Silent, Workers};
 use parking_lot::Mutex;
@@ -164,22 +164,22 @@ impl NameServerService {
     }
 
     /// Whether a request is served. A refused request was answered, or its response leaves later.
-    fn admits(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>, out: &mut Vec<u8>) -> bool {
+    fn authorize(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>, out: &mut Vec<u8>) -> bool {
         let Some(gate) = &self.gate else { return true };
         let now_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
         let origin = Origin::new(peer.remote(), peer.id());
         let admitted = gate.admit((now_ms, wall_ms()), command, origin, peer.mark());
-        let Err(Denied { error, answer, mark }) = admitted else { return true };
+        let Err(Denial { error, response_time, mark }) = admitted else { return true };
         let mut frame = Vec::new();
         if !command.is_one_way() {
-            command.reply(error.code()).remark(&error.to_string()).write(&mut frame, b"");
+            command.response(error.code()).remark(&error.to_string()).write(&mut frame, b"");
         }
-        match answer {
-            AnswerTime::Now => out.append(&mut frame),
-            AnswerTime::Never => peer.close(),
-            AnswerTime::After(wait_ms) => {
+        match response_time {
+            ResponseTime::Now => out.append(&mut frame),
+            ResponseTime::Never => peer.close(),
+            ResponseTime::After(wait_ms) => {
                 let send = peer.delayed(frame, mark);
-                // Such answers are bounded by the waits that the gate gives: a minute's worth for each address.
+                // Such responses are bounded by the waits that the gate gives: a minute's worth for each address.
                 tokio::task::spawn_local(async move {
                     tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs())).await;
                     send();
@@ -207,11 +207,11 @@ impl Service for NameServerService {
         }
         if let Some(text) = self.refusal_of_others.filter(|_| !peer.is_local()) {
             if !command.is_one_way() {
-                command.reply(response::NO_PERMISSION).remark(text).write(out, b"");
+                command.response(response::NO_PERMISSION).remark(text).write(out, b"");
             }
             return;
         }
-        if !self.admits(peer, &command, out) {
+        if !self.authorize(peer, &command, out) {
             return;
         }
         if command.code == request::REGISTER_BROKER {
@@ -220,7 +220,7 @@ impl Service for NameServerService {
         if RequestHandler::takes_long(command.code) {
             self.writer.add(peer, &command);
         } else {
-            self.handler.answer(Instant::now(), peer.id(), &command, out);
+            self.handler.respond(Instant::now(), peer.id(), &command, out);
         }
     }
 

@@ -1,5 +1,5 @@
 //! The writer: one thread serves requests that change or list many topics or write a file, in order of arrival. The threads of
-//! connections answer lookups meanwhile.
+//! connections serve lookups meanwhile.
 //!
 //! Changes of key-value settings that follow each other are stored with one write. A waiting request is charged to its connection,
 //! which bounds the queue.
@@ -23,17 +23,17 @@ use crate::{MinBrokerNotice, RequestHandler};
 const KV_CHANGES_MAX: usize = 64;
 
 /// Bytes that a waiting request is charged beside its frame.
-const WAITING_BYTES: usize = size_of::<Waiting>();
+const WAITING_BYTES: usize = size_of::<PendingRequest>();
 
 /// A request that waits for the writer.
-struct Waiting {
+struct PendingRequest {
     peer: Arc<ConnectionHandle>,
     command: OwnedCommand,
     charge: MemoryCharge,
 }
 
-enum Work {
-    Request(Box<Waiting>),
+enum WriterTask {
+    Request(Box<PendingRequest>),
     /// Removes lost brokers.
     Settle,
     /// Removes the brokers that were silent at a time, and passes their connections on. Registrations that arrived before that time
@@ -45,8 +45,8 @@ enum Work {
 
 /// The queue of the writer, and its thread.
 pub(crate) struct Writer {
-    queue: Sender<Work>,
-    /// Whether [`Work::Settle`] is queued.
+    queue: Sender<WriterTask>,
+    /// Whether [`WriterTask::Settle`] is queued.
     settles: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -62,7 +62,7 @@ impl Writer {
     ) -> io::Result<Self> {
         let (queue, received) = channel();
         let settles = Arc::new(AtomicBool::new(false));
-        let writing = Writing { handler, received, queued: VecDeque::new(), settles: settles.clone() };
+        let writing = WriterThread { handler, received, queued: VecDeque::new(), settles: settles.clone() };
         let thread =
             thread::Builder::new().name("namesrv-writer".to_owned()).spawn(move || writing.run(notify))?;
         Ok(Self { queue, settles, thread: Mutex::new(Some(thread)) })
@@ -72,16 +72,16 @@ impl Writer {
     pub fn add(&self, peer: &Arc<ConnectionHandle>, command: &Command<'_>) {
         let command = OwnedCommand::new(command);
         let charge = peer.charge(command.bytes() + WAITING_BYTES);
-        let waiting = Box::new(Waiting { peer: peer.clone(), command, charge });
+        let waiting = Box::new(PendingRequest { peer: peer.clone(), command, charge });
         // Fails only while the name server stops, which closes the connection.
-        let _ = self.queue.send(Work::Request(waiting));
+        let _ = self.queue.send(WriterTask::Request(waiting));
     }
 
     /// Queues [`RequestHandler::settle`].
     pub fn settle(&self) {
         if !self.settles.swap(true, Ordering::AcqRel) {
             // As in `add`.
-            let _ = self.queue.send(Work::Settle);
+            let _ = self.queue.send(WriterTask::Settle);
         }
     }
 
@@ -89,13 +89,13 @@ impl Writer {
     /// Passes the connections of the removed brokers to `close`.
     pub fn expire(&self, close: impl FnOnce(Vec<u64>) + Send + 'static) {
         // As in `add`.
-        let _ = self.queue.send(Work::Expire(Instant::now(), Box::new(close)));
+        let _ = self.queue.send(WriterTask::Expire(Instant::now(), Box::new(close)));
     }
 
     /// Ends and joins the thread.
     pub fn stop(&self) {
         // Fails when the thread has ended.
-        let _ = self.queue.send(Work::Stop);
+        let _ = self.queue.send(WriterTask::Stop);
         let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the writer of the name server panicked");
@@ -103,17 +103,17 @@ impl Writer {
     }
 }
 
-struct Writing {
+struct WriterThread {
     handler: Arc<RequestHandler>,
-    received: Receiver<Work>,
-    queued: VecDeque<Work>,
+    received: Receiver<WriterTask>,
+    queued: VecDeque<WriterTask>,
     settles: Arc<AtomicBool>,
 }
 
-impl Writing {
+impl WriterThread {
     fn run(mut self, notify: impl Fn(Vec<MinBrokerNotice>)) {
         while let Some(work) = self.next() {
-            if matches!(work, Work::Stop) {
+            if matches!(work, WriterTask::Stop) {
                 return;
             }
             // No other thread serves changes, so that a fault in one change must not end this thread.
@@ -124,22 +124,22 @@ impl Writing {
         }
     }
 
-    fn perform(&mut self, work: Work, notify: impl Fn(Vec<MinBrokerNotice>)) {
+    fn perform(&mut self, work: WriterTask, notify: impl Fn(Vec<MinBrokerNotice>)) {
         match work {
-            Work::Stop => {}
-            Work::Settle => self.settles.store(false, Ordering::Release),
-            Work::Expire(now, close) => close(self.handler.expire(now)),
-            Work::Request(waiting) if RequestHandler::changes_kv(waiting.command.code()) => {
+            WriterTask::Stop => {}
+            WriterTask::Settle => self.settles.store(false, Ordering::Release),
+            WriterTask::Expire(now, close) => close(self.handler.expire(now)),
+            WriterTask::Request(waiting) if RequestHandler::changes_kv(waiting.command.code()) => {
                 self.change_kv(*waiting);
             }
-            Work::Request(waiting) => self.serve(*waiting),
+            WriterTask::Request(waiting) => self.serve(*waiting),
         }
         if self.handler.is_unsettled() {
             notify(self.handler.settle());
         }
     }
 
-    fn next(&mut self) -> Option<Work> {
+    fn next(&mut self) -> Option<WriterTask> {
         if self.queued.is_empty() {
             self.queued.push_back(self.received.recv().ok()?);
         }
@@ -147,14 +147,14 @@ impl Writing {
         self.queued.pop_front()
     }
 
-    fn serve(&self, waiting: Waiting) {
+    fn serve(&self, waiting: PendingRequest) {
         let (handler, peer) = (&self.handler, waiting.peer.clone());
         let mut out = Vec::new();
         let command = waiting.command.command();
         let served = catch_unwind(AssertUnwindSafe(|| {
-            handler.answer(Instant::now(), peer.id(), &command, &mut out);
+            handler.respond(Instant::now(), peer.id(), &command, &mut out);
         }));
-        give(waiting, served.map(|()| out).ok());
+        send_response(waiting, served.map(|()| out).ok());
         // If the connection ended before the registration, no later event removes the broker.
         if peer.is_closed() {
             handler.disconnected(peer.id());
@@ -162,11 +162,11 @@ impl Writing {
     }
 
     /// Stores a change of key-value settings together with directly following changes.
-    fn change_kv(&mut self, first: Waiting) {
+    fn change_kv(&mut self, first: PendingRequest) {
         let mut batch = vec![first];
         while batch.len() < KV_CHANGES_MAX {
             match self.queued.pop_front() {
-                Some(Work::Request(next)) if RequestHandler::changes_kv(next.command.code()) => {
+                Some(WriterTask::Request(next)) if RequestHandler::changes_kv(next.command.code()) => {
                     batch.push(*next);
                 }
                 Some(other) => {
@@ -178,29 +178,32 @@ impl Writing {
         }
         let served = catch_unwind(AssertUnwindSafe(|| {
             let commands: Vec<_> = batch.iter().map(|waiting| waiting.command.command()).collect();
-            self.handler.answer_kv(&commands)
+            self.handler.respond_kv(&commands)
         }));
         match served {
-            Ok(answers) => {
-                batch.into_iter().zip(answers).for_each(|(waiting, answer)| give(waiting, Some(answer)));
+            Ok(responses) => {
+                batch
+                    .into_iter()
+                    .zip(responses)
+                    .for_each(|(waiting, response)| send_response(waiting, Some(response)));
             }
-            Err(_) => batch.into_iter().for_each(|waiting| give(waiting, None)),
+            Err(_) => batch.into_iter().for_each(|waiting| send_response(waiting, None)),
         }
     }
 }
 
 /// Passes a response to its connection. A large response waits until the connection can take it. Without a
 /// response, after a panic, the connection ends.
-fn give(waiting: Waiting, answer: Option<Vec<u8>>) {
-    let Waiting { peer, charge, .. } = waiting;
-    let Some(answer) = answer else {
+fn send_response(waiting: PendingRequest, response: Option<Vec<u8>>) {
+    let PendingRequest { peer, charge, .. } = waiting;
+    let Some(response) = response else {
         tracing::error!(remote = %peer.remote(), "a request panicked, its connection is closed");
         return peer.abort();
     };
-    let charge = (charge, peer.charge(answer.len()));
-    // A client whose connection has ended needs no answer.
-    let _ = peer.put_back(Box::new(move |_, out| {
-        out.extend_from_slice(&answer);
+    let charge = (charge, peer.charge(response.len()));
+    // A client whose connection has ended needs no response.
+    let _ = peer.enqueue(Box::new(move |_, out| {
+        out.extend_from_slice(&response);
         drop(charge);
     }));
 }
@@ -225,15 +228,16 @@ mod tests {
         let kv = KvStore::open(&config.kv_config_path).unwrap();
         let start = Instant::now();
         let handler = Arc::new(RequestHandler::new(config, kv, start));
-        let mut answer = Vec::new();
-        handler.answer(start, 5, &Command::decode(&mut registration()).unwrap(), &mut answer);
+        let mut response = Vec::new();
+        handler.respond(start, 5, &Command::decode(&mut registration()).unwrap(), &mut response);
         let (queue, received) = channel();
-        let mut writing = Writing { handler, received, queued: VecDeque::new(), settles: Arc::default() };
+        let mut writing =
+            WriterThread { handler, received, queued: VecDeque::new(), settles: Arc::default() };
         let (closed, closing) = channel();
         for seconds in [120, 121] {
             let closed = closed.clone();
             let close = Box::new(move |connections| closed.send((seconds, connections)).unwrap());
-            queue.send(Work::Expire(start + Duration::from_secs(seconds), close)).unwrap();
+            queue.send(WriterTask::Expire(start + Duration::from_secs(seconds), close)).unwrap();
         }
         drop((queue, closed));
         while let Some(work) = writing.next() {

@@ -17,7 +17,7 @@ const RUN: Duration = Duration::from_secs(2);
 const BODY: [u8; 1024] = [7; 1024];
 
 fn answer(command: &Command<'_>, out: &mut Vec<u8>) {
-    FrameWriter::begin(out, command.reply(0)).text("queueOffset", "12345").finish(b"");
+    FrameWriter::begin(out, command.response(0)).text("queueOffset", "12345").finish(b"");
 }
 
 struct Echo;

@@ -89,7 +89,7 @@ impl Handshakes {
     }
 
     /// Whether a refusal must be logged now, at most one per minute. A `true` result starts the next minute.
-    fn is_logged(&mut self, now: Instant) -> bool {
+    fn take_log_permit(&mut self, now: Instant) -> bool {
         let is_due = self.logged.is_none_or(|last| now.duration_since(last) > REFUSALS_LOGGED);
         if is_due {
             self.logged = Some(now);
@@ -163,8 +163,8 @@ impl ConnectionPermit {
 
     fn log_closed(&self, now: Instant) {
         // The guard ends before the line is written: who reads the log may be slow.
-        let is_logged = self.handshakes().is_logged(now);
-        if is_logged {
+        let take_log_permit = self.handshakes().take_log_permit(now);
+        if take_log_permit {
             tracing::warn!(
                 address = ?self.address,
                 "a connection was closed before its TLS handshake: tlsHandshakesPerSecondMax is reached"

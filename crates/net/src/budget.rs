@@ -48,8 +48,8 @@ pub struct Budget {
     closing: AtomicUsize,
     /// Number of connections that hold more than [`SMALL_BYTES`].
     holders: AtomicUsize,
-    /// Whether some connection is not read. A connection sets it before it checks the sum again; it is read after the sum was
-    /// lowered.
+    /// Whether some connection is not read. A connection sets the flag and then checks the sum
+    /// again. Code that frees memory lowers the sum and then loads the flag.
     waiting: AtomicBool,
     connections: Mutex<HashMap<u64, Weak<ConnectionHandle>>>,
     /// Limits of accepted connections.
@@ -63,7 +63,7 @@ pub struct Budget {
 
 /// Memory that one connection holds.
 #[derive(Debug)]
-pub(crate) struct Holding {
+pub(crate) struct ConnectionMemory {
     budget: Arc<Budget>,
     /// Bytes counted in the budget's sum; memory charges of unanswered requests are in the connection's account.
     bytes: AtomicUsize,
@@ -279,7 +279,7 @@ fn largest(
     peers.iter().filter(|peer| held(peer) > 0 && stays(peer) && admits(peer)).max_by_key(held)
 }
 
-impl Holding {
+impl ConnectionMemory {
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
         Self {
             budget,

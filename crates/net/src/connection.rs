@@ -24,7 +24,7 @@ use crate::{ConnectionHandle, Limits, Service};
 /// Size in bytes of the shared read buffer; larger frames are collected in the connection's own memory.
 const SCRATCH_BYTES: usize = 512 << 10;
 
-/// Capacity in bytes above which an answer buffer is freed.
+/// Capacity in bytes above which a response buffer is freed.
 const OUTPUT_BYTES_KEPT: usize = 2 << 20;
 
 /// Reads in one poll before other connections of the worker are served.
@@ -59,7 +59,7 @@ impl Scratch {
 
 /// Reasons why a connection has ended.
 #[derive(Debug, thiserror::Error)]
-enum End {
+enum EndReason {
     #[error("the other side closed it")]
     Remote,
     #[error("closed by us")]
@@ -86,11 +86,11 @@ pub(crate) struct Connection<S: Service> {
 }
 
 /// State of a connection between wake-ups.
-struct State<S: Service> {
+struct ConnectionState<S: Service> {
     link: Connection<S>,
-    /// The start of an incomplete frame, or whole frames held back while answers are not sent.
+    /// The start of an incomplete frame, or whole frames held back while responses are not sent.
     partial: Vec<u8>,
-    /// Answers that the socket did not take yet.
+    /// Responses that the socket did not take yet.
     unsent: Vec<u8>,
     sent: usize,
     /// Bytes read and answered in this poll.
@@ -102,7 +102,7 @@ struct State<S: Service> {
     /// Whether commands were served whose responses were not passed to the socket yet.
     served: bool,
     /// Error of the last frame. The connection ends after the earlier responses are written.
-    broken: Option<End>,
+    broken: Option<EndReason>,
     idle: Pin<Box<Sleep>>,
     last_traffic: Instant,
 }
@@ -110,7 +110,7 @@ struct State<S: Service> {
 impl<S: Service> Connection<S> {
     /// Serves the connection until it ends.
     pub(crate) async fn run(self) {
-        let mut state = State {
+        let mut state = ConnectionState {
             partial: Vec::new(),
             unsent: Vec::new(),
             sent: 0,
@@ -129,10 +129,12 @@ impl<S: Service> Connection<S> {
         let peer = &state.link.peer;
         match end {
             // Java and Go clients end TLS connections without a close message, which is a normal end.
-            End::Socket(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            EndReason::Socket(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 tracing::debug!(remote = %peer.remote(), "connection ended");
             }
-            End::Remote | End::Local => tracing::debug!(remote = %peer.remote(), %end, "connection ended"),
+            EndReason::Remote | EndReason::Local => {
+                tracing::debug!(remote = %peer.remote(), %end, "connection ended")
+            }
             _ => tracing::info!(remote = %peer.remote(), %end, "connection ended"),
         }
         peer.mark_closed();
@@ -140,8 +142,8 @@ impl<S: Service> Connection<S> {
     }
 }
 
-impl<S: Service> State<S> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+impl<S: Service> ConnectionState<S> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<EndReason> {
         let polled = self.progress(cx);
         if self.link.scratch.borrow_mut().heavy.advance(self.link.peer.id()) {
             self.is_queued = false;
@@ -169,7 +171,7 @@ impl<S: Service> State<S> {
             return false;
         }
         let (id, queue) = (self.link.peer.id(), &mut self.link.scratch.borrow_mut().heavy);
-        let waits = !queue.admits(id);
+        let waits = !queue.try_enter(id);
         if waits && !self.is_queued {
             self.is_queued = true;
             queue.push(id, cx.waker());
@@ -177,16 +179,16 @@ impl<S: Service> State<S> {
         waits
     }
 
-    fn progress(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    fn progress(&mut self, cx: &mut Context<'_>) -> Poll<EndReason> {
         self.handled = 0;
         for _ in 0..READS_PER_POLL {
             self.compact();
             let closing = self.link.peer.take_pushed(&mut self.unsent, cx.waker());
             if closing && self.link.peer.is_closed() {
-                return Poll::Ready(End::Local);
+                return Poll::Ready(EndReason::Local);
             }
             let written = match self.poll_write(cx) {
-                Poll::Ready(Err(error)) => return Poll::Ready(End::Socket(error)),
+                Poll::Ready(Err(error)) => return Poll::Ready(EndReason::Socket(error)),
                 written => written,
             };
             if written.is_ready() {
@@ -195,11 +197,11 @@ impl<S: Service> State<S> {
             }
             let closing = closing || self.broken.is_some();
             if closing && written.is_ready() {
-                return Poll::Ready(self.broken.take().unwrap_or(End::Local));
+                return Poll::Ready(self.broken.take().unwrap_or(EndReason::Local));
             }
             let waiting = self.unsent.len() - self.sent;
             if waiting > self.link.limits.unsent_bytes_max {
-                return Poll::Ready(End::TooSlow(waiting));
+                return Poll::Ready(EndReason::TooSlow(waiting));
             }
             if waiting > self.link.limits.unsent_bytes_high || closing {
                 return Poll::Pending;
@@ -268,33 +270,33 @@ impl<S: Service> State<S> {
         Pin::new(&mut self.link.stream).poll_flush(cx)
     }
 
-    /// Runs queued work ([`ConnectionHandle::put_back`]) until the output limit of a read batch is reached. Returns
+    /// Runs queued work ([`ConnectionHandle::enqueue`]) until the output limit of a read batch is reached. Returns
     /// true if there was any.
     fn poll_work(&mut self, output: &mut Vec<u8>) -> bool {
         let peer = &self.link.peer;
-        let Some(mut work) = peer.take_work() else { return false };
+        let Some(mut work) = peer.take_task() else { return false };
         loop {
             work(peer, output);
             if output.len() >= self.link.limits.read_batch_bytes {
                 break;
             }
-            match peer.take_work() {
+            match peer.take_task() {
                 Some(next) => work = next,
                 None => break,
             }
         }
         self.handled += output.len();
-        take_answers(&mut self.unsent, output);
+        take_responses(&mut self.unsent, output);
         true
     }
 
     /// Serves a read batch and answers it. If a handler panics, everything staged by it and by earlier frames is
     /// dropped at once. All connections of the worker share the service's state of a read batch, and the next
     /// connection must not find another's responses.
-    fn poll_contained(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+    fn poll_contained(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EndReason>> {
         let serve = AssertUnwindSafe(|| {
             let polled = self.poll_read_batch(cx);
-            self.answer_first(cx);
+            self.respond_first(cx);
             polled
         });
         match catch_unwind(serve) {
@@ -311,9 +313,9 @@ impl<S: Service> State<S> {
         }
     }
 
-    /// Passes the answers of a read batch to the socket, and only then lets the service do work that no client of the batch
+    /// Passes the responses of a read batch to the socket, and only then lets the service do work that no client of the batch
     /// waits for.
-    fn answer_first(&mut self, cx: &mut Context<'_>) {
+    fn respond_first(&mut self, cx: &mut Context<'_>) {
         if std::mem::take(&mut self.served) {
             // The next write reports the same error.
             let _ = self.poll_write(cx);
@@ -323,7 +325,7 @@ impl<S: Service> State<S> {
 
     /// Runs queued work if there is any. Otherwise serves frames that were held back. Otherwise reads once and serves
     /// the complete frames.
-    fn poll_read_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+    fn poll_read_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EndReason>> {
         let scratch = self.link.scratch.clone();
         let mut scratch = scratch.borrow_mut();
         let Scratch { input, output, pairs, .. } = &mut *scratch;
@@ -351,10 +353,10 @@ impl<S: Service> State<S> {
         }
         let kept = self.partial.len();
         let mut buffer = ReadBuf::new(&mut input[kept..]);
-        ready!(Pin::new(&mut self.link.stream).poll_read(cx, &mut buffer)).map_err(End::from)?;
+        ready!(Pin::new(&mut self.link.stream).poll_read(cx, &mut buffer)).map_err(EndReason::from)?;
         let count = buffer.filled().len();
         if count == 0 {
-            return Poll::Ready(Err(End::Remote));
+            return Poll::Ready(Err(EndReason::Remote));
         }
         self.received(count);
         input[..kept].copy_from_slice(&self.partial);
@@ -381,15 +383,15 @@ impl<S: Service> State<S> {
         input: &mut [u8],
         output: &mut Vec<u8>,
         pairs: &mut Pairs,
-    ) -> Poll<Result<(), End>> {
+    ) -> Poll<Result<(), EndReason>> {
         let kept = self.partial.len();
-        let frame = frame_length(&self.partial).map_err(End::from)?.unwrap_or(kept);
+        let frame = frame_length(&self.partial).map_err(EndReason::from)?.unwrap_or(kept);
         let missing = frame.saturating_sub(kept).clamp(1, LARGE_READ_BYTES);
         let mut buffer = ReadBuf::new(&mut input[..missing]);
-        ready!(Pin::new(&mut self.link.stream).poll_read(cx, &mut buffer)).map_err(End::from)?;
+        ready!(Pin::new(&mut self.link.stream).poll_read(cx, &mut buffer)).map_err(EndReason::from)?;
         let count = buffer.filled().len();
         if count == 0 {
-            return Poll::Ready(Err(End::Remote));
+            return Poll::Ready(Err(EndReason::Remote));
         }
         self.received(count);
         let needed = kept + count;
@@ -408,8 +410,8 @@ impl<S: Service> State<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Passes the complete frames of `bytes` to the service and takes the answers. Returns the number of bytes used. Some
-    /// complete frames remain when the answers reach the output limit, or the connection's memory charges their limit.
+    /// Passes the complete frames of `bytes` to the service and takes the responses. Returns the number of bytes used. Some
+    /// complete frames remain when the responses reach the output limit, or the connection's memory charges their limit.
     fn serve(&mut self, bytes: &mut [u8], output: &mut Vec<u8>, pairs: &mut Pairs) -> usize {
         let Connection { peer, service, read_batch, limits, .. } = &self.link;
         let read_batch = &mut *read_batch.borrow_mut();
@@ -418,7 +420,7 @@ impl<S: Service> State<S> {
             let rest = &mut bytes[used..];
             let length = match frame_length(rest) {
                 Ok(Some(length)) if length > peer.frame_bytes_max() => {
-                    self.broken = Some(End::TooLong { length, max: peer.frame_bytes_max() });
+                    self.broken = Some(EndReason::TooLong { length, max: peer.frame_bytes_max() });
                     break;
                 }
                 Ok(Some(length)) if length <= rest.len() => length,
@@ -429,7 +431,7 @@ impl<S: Service> State<S> {
                 }
             };
             match Command::decode_with(&mut rest[..length], pairs) {
-                Ok(command) if command.is_response() && peer.answer(&command) => {}
+                Ok(command) if command.is_response() && peer.complete_call(&command) => {}
                 Ok(command) => service.frame(read_batch, peer, command, output),
                 Err(error) => {
                     self.broken = Some(error.into());
@@ -441,11 +443,11 @@ impl<S: Service> State<S> {
         service.end(read_batch, peer, output);
         self.served = true;
         self.handled += output.len();
-        take_answers(&mut self.unsent, output);
+        take_responses(&mut self.unsent, output);
         used
     }
 
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<EndReason> {
         let limit = self.link.limits.idle;
         while self.idle.as_mut().poll(cx).is_ready() {
             if self.link.peer.account.is_full() && self.sent == self.unsent.len() && self.broken.is_none() {
@@ -454,7 +456,7 @@ impl<S: Service> State<S> {
                 self.last_traffic = Instant::now();
             }
             if self.last_traffic.elapsed() >= limit {
-                return Poll::Ready(End::Idle(limit));
+                return Poll::Ready(EndReason::Idle(limit));
             }
             let next = self.last_traffic + limit;
             self.idle.as_mut().reset(next);
@@ -463,8 +465,8 @@ impl<S: Service> State<S> {
     }
 }
 
-/// Appends the answers of a read batch to the unsent bytes.
-fn take_answers(unsent: &mut Vec<u8>, output: &mut Vec<u8>) {
+/// Appends the responses of a read batch to the unsent bytes.
+fn take_responses(unsent: &mut Vec<u8>, output: &mut Vec<u8>) {
     if unsent.is_empty() {
         std::mem::swap(unsent, output);
     } else {

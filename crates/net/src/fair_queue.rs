@@ -21,7 +21,7 @@ pub(crate) struct FairQueue {
 impl FairQueue {
     /// Whether connection `id`, which is not in the queue, may run. Makes it the current connection if there is
     /// none.
-    pub(crate) fn admits(&mut self, id: u64) -> bool {
+    pub(crate) fn try_enter(&mut self, id: u64) -> bool {
         self.current.get_or_insert(id) == &id
     }
 
@@ -64,28 +64,28 @@ mod tests {
     fn connections_go_on_in_the_order_they_came() {
         let mut queue = FairQueue::default();
         let waker = Waker::noop();
-        assert!(queue.admits(1) && queue.admits(1));
+        assert!(queue.try_enter(1) && queue.try_enter(1));
         for id in [2, 3, 4] {
-            assert!(!queue.admits(id));
+            assert!(!queue.try_enter(id));
             queue.push(id, waker);
         }
         assert!(queue.advance(1) && !queue.advance(1));
         queue.push(1, waker);
-        assert!(!queue.admits(3) && queue.admits(2));
+        assert!(!queue.try_enter(3) && queue.try_enter(2));
         queue.remove(4);
         queue.remove(2);
-        assert!(!queue.admits(1) && queue.admits(3));
-        assert!(queue.advance(3) && queue.admits(1) && queue.advance(1));
-        assert!(queue.admits(5), "nobody waits");
+        assert!(!queue.try_enter(1) && queue.try_enter(3));
+        assert!(queue.advance(3) && queue.try_enter(1) && queue.advance(1));
+        assert!(queue.try_enter(5), "nobody waits");
     }
 
     #[test]
     fn a_connection_that_ends_holds_up_nobody() {
         let mut queue = FairQueue::default();
-        assert!(queue.admits(1));
+        assert!(queue.try_enter(1));
         queue.push(2, Waker::noop());
         queue.remove(1);
         queue.remove(2);
-        assert!(queue.admits(3));
+        assert!(queue.try_enter(3));
     }
 }

@@ -44,7 +44,7 @@ pub(crate) async fn greet(
     security: &Security,
     permit: &ConnectionPermit,
 ) -> io::Result<(Stream, SocketAddr)> {
-    let (stream, remote, _) = greet_as(stream, security, permit, Speaks::Frames).await?;
+    let (stream, remote, _) = greet_as(stream, security, permit, ExpectedProtocol::Frames).await?;
     Ok((stream, remote))
 }
 
@@ -59,7 +59,8 @@ pub async fn greet_http2(
     security: &Security,
     permit: &ConnectionPermit,
 ) -> io::Result<(Stream, SocketAddr)> {
-    let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, permit, Speaks::Http2));
+    let greeted =
+        tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, permit, ExpectedProtocol::Http2));
     let (stream, remote, _) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
     Ok((stream, remote))
 }
@@ -87,26 +88,27 @@ pub async fn greet_either(
     stream: TcpStream,
     security: &Security,
     permit: &ConnectionPermit,
-) -> io::Result<(Greeted, SocketAddr)> {
+) -> io::Result<(ProtocolStream, SocketAddr)> {
     let local = stream.local_addr()?;
-    let greeted = tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, permit, Speaks::Either));
+    let greeted =
+        tokio::time::timeout(HTTP2_TIMEOUT, greet_as(stream, security, permit, ExpectedProtocol::Either));
     let (stream, remote, is_http2) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
     let greeted = match is_http2 {
-        true => Greeted::Http2(stream),
-        false => Greeted::Frames(FrameStream { stream, remote, local }),
+        true => ProtocolStream::Http2(stream),
+        false => ProtocolStream::Frames(FrameStream { stream, remote, local }),
     };
     Ok((greeted, remote))
 }
 
 /// Protocol of a connection that may use either protocol.
-pub enum Greeted {
+pub enum ProtocolStream {
     /// HTTP/2.
     Http2(Stream),
     /// Frames of the remoting protocol.
     Frames(FrameStream),
 }
 
-/// A connection that speaks the remoting protocol, with its two ends.
+/// A connection that speaks the remoting protocol, with its remote and local address.
 pub struct FrameStream {
     pub(crate) stream: Stream,
     pub(crate) remote: SocketAddr,
@@ -115,7 +117,7 @@ pub struct FrameStream {
 
 /// Possible protocols of a connection after its greeting.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Speaks {
+enum ExpectedProtocol {
     Frames,
     Http2,
     Either,
@@ -125,9 +127,9 @@ async fn greet_as(
     mut stream: TcpStream,
     security: &Security,
     permit: &ConnectionPermit,
-    speaks: Speaks,
+    expected: ExpectedProtocol,
 ) -> io::Result<(Stream, SocketAddr, bool)> {
-    let may_be_http2 = speaks != Speaks::Frames;
+    let may_be_http2 = expected != ExpectedProtocol::Frames;
     let mut remote = stream.peer_addr()?;
     let mut first = first_byte(&stream).await?;
     let mut is_http2 = may_be_http2 && first == b'P' && begins_http2(&stream).await?;

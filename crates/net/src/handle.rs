@@ -13,18 +13,18 @@ use tokio::time::Instant;
 use wire::frame::{Command, Encoding, FRAME_BYTES_MAX, FrameWriter, Head};
 
 use crate::Limits;
-use crate::budget::{Budget, Holding};
-use crate::memory_charge::{Account, MemoryCharge};
+use crate::budget::{Budget, ConnectionMemory};
+use crate::memory_charge::{ChargeAccount, MemoryCharge};
 
 /// Error: the connection has ended, and no bytes were sent.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the connection to {0} is closed")]
-pub struct Gone(pub SocketAddr);
+pub struct ConnectionClosed(pub SocketAddr);
 
 /// Reasons why a call has no response. The peer may or may not have performed the request.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CallError {
-    /// The connection ended before the answer came.
+    /// The connection ended before the response came.
     #[error("the connection to {0} was closed before the answer came")]
     Closed(SocketAddr),
     /// No response arrived within the given time.
@@ -35,9 +35,9 @@ pub enum CallError {
 /// Bytes that a delayed response is charged to its connection beside its frame.
 const WAITING_BYTES: usize = 256;
 
-/// An answer, copied out of the receive buffer.
+/// A response, copied out of the receive buffer.
 #[derive(Clone, Debug, Default)]
-pub struct Reply {
+pub struct Response {
     /// Response code (`ResponseCode`).
     pub code: i32,
     /// Version ordinal of the other side (`MQVersion`).
@@ -50,7 +50,7 @@ pub struct Reply {
     pub body: Vec<u8>,
 }
 
-impl Reply {
+impl Response {
     /// The value of a header field.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.fields.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
@@ -68,13 +68,13 @@ impl Reply {
     }
 }
 
-/// Work to do on the connection's own thread; it appends frames to the connection's answers.
-pub type Work = Box<dyn FnOnce(&Arc<ConnectionHandle>, &mut Vec<u8>) + Send>;
+/// Work to do on the connection's own thread; it appends frames to the connection's responses.
+pub type ConnectionTask = Box<dyn FnOnce(&Arc<ConnectionHandle>, &mut Vec<u8>) + Send>;
 
 #[derive(Default)]
 struct Outbox {
     bytes: Vec<u8>,
-    work: VecDeque<Work>,
+    work: VecDeque<ConnectionTask>,
     waker: Option<Waker>,
     closing: bool,
 }
@@ -87,8 +87,8 @@ pub struct ConnectionHandle {
     unsent_bytes_max: usize,
     /// Longest frame that is read from the connection.
     frame_bytes_max: AtomicUsize,
-    pub(crate) account: Account,
-    pub(crate) holding: Holding,
+    pub(crate) account: ChargeAccount,
+    pub(crate) holding: ConnectionMemory,
     outbox: Mutex<Outbox>,
     closed: AtomicBool,
     opened: Instant,
@@ -98,7 +98,7 @@ pub struct ConnectionHandle {
     has_work: AtomicBool,
     mark: AtomicU64,
     next_opaque: AtomicI32,
-    calls: Mutex<HashMap<i32, oneshot::Sender<Reply>>>,
+    calls: Mutex<HashMap<i32, oneshot::Sender<Response>>>,
     /// Number of entries in `calls`, so that the hot path need not lock.
     waiting: AtomicUsize,
 }
@@ -118,8 +118,8 @@ impl ConnectionHandle {
             local,
             unsent_bytes_max: limits.unsent_bytes_max,
             frame_bytes_max: AtomicUsize::new(FRAME_BYTES_MAX),
-            account: Account::new(limits, unanswered),
-            holding: Holding::new(budget),
+            account: ChargeAccount::new(limits, unanswered),
+            holding: ConnectionMemory::new(budget),
             outbox: Mutex::default(),
             closed: AtomicBool::new(false),
             opened: Instant::now(),
@@ -141,7 +141,7 @@ impl ConnectionHandle {
     /// Runs the queued work, and returns pushed bytes and the work's output, as the connection's task would.
     pub fn pushed(self: &Arc<Self>) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.outbox().bytes);
-        while let Some(work) = self.take_work() {
+        while let Some(work) = self.take_task() {
             work(self, &mut bytes);
         }
         bytes
@@ -219,11 +219,11 @@ impl ConnectionHandle {
     }
 
     /// Queues whole frames, which the connection's task writes. A client that reads too slowly is disconnected.
-    pub fn push(&self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Gone> {
+    pub fn push(&self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), ConnectionClosed> {
         let waker = {
             let mut outbox = self.outbox();
             if self.is_closed() || outbox.closing {
-                return Err(Gone(self.remote));
+                return Err(ConnectionClosed(self.remote));
             }
             write(&mut outbox.bytes);
             if outbox.bytes.len() > self.unsent_bytes_max {
@@ -264,11 +264,11 @@ impl ConnectionHandle {
 
     /// Queues work between arriving frames. It runs on the connection's thread, while the unsent responses are below
     /// a limit. The caller bounds the queue. The work is dropped if the connection ends first.
-    pub fn put_back(&self, work: Work) -> Result<(), Gone> {
+    pub fn enqueue(&self, work: ConnectionTask) -> Result<(), ConnectionClosed> {
         let waker = {
             let mut outbox = self.outbox();
             if self.is_closed() || outbox.closing {
-                return Err(Gone(self.remote));
+                return Err(ConnectionClosed(self.remote));
             }
             outbox.work.push_back(work);
             self.has_work.store(true, Ordering::Release);
@@ -281,7 +281,7 @@ impl ConnectionHandle {
     }
 
     /// Takes the next queued work. For the connection's task, and for tests of handles without a connection.
-    pub fn take_work(&self) -> Option<Work> {
+    pub fn take_task(&self) -> Option<ConnectionTask> {
         if !self.has_work.load(Ordering::Acquire) {
             return None;
         }
@@ -313,7 +313,7 @@ impl ConnectionHandle {
         }
     }
 
-    /// Sends a request and waits for its answer. `write` adds header fields and finishes the frame. Needs a
+    /// Sends a request and waits for its response. `write` adds header fields and finishes the frame. Needs a
     /// tokio runtime with a timer, which may be any runtime of the process.
     pub fn call<'p, W: FnOnce(FrameWriter<'_>)>(
         &'p self,
@@ -321,7 +321,7 @@ impl ConnectionHandle {
         code: i32,
         timeout: Duration,
         write: W,
-    ) -> impl Future<Output = Result<Reply, CallError>> + Send + use<'p, W> {
+    ) -> impl Future<Output = Result<Response, CallError>> + Send + use<'p, W> {
         let mut write = Some(write);
         self.call_as(Head::request(encoding, code, 0), timeout, &mut |frame| {
             if let Some(write) = write.take() {
@@ -337,36 +337,36 @@ impl ConnectionHandle {
         head: Head<'_>,
         timeout: Duration,
         write: &mut dyn FnMut(FrameWriter<'_>),
-    ) -> impl Future<Output = Result<Reply, CallError>> + Send + use<'p> {
+    ) -> impl Future<Output = Result<Response, CallError>> + Send + use<'p> {
         let opaque = self.next_opaque();
         let (sender, receiver) = oneshot::channel();
         self.calls().insert(opaque, sender);
         self.waiting.fetch_add(1, Ordering::Release);
         let pushed = self.push(|out| write(FrameWriter::begin(out, Head { opaque, ..head })));
-        let pending = Pending { peer: self, opaque };
+        let pending = PendingCall { peer: self, opaque };
         async move {
             let _pending = pending;
-            pushed.map_err(|Gone(remote)| CallError::Closed(remote))?;
+            pushed.map_err(|ConnectionClosed(remote)| CallError::Closed(remote))?;
             match tokio::time::timeout(timeout, receiver).await {
-                Ok(Ok(reply)) => Ok(reply),
+                Ok(Ok(response)) => Ok(response),
                 Ok(Err(_)) => Err(CallError::Closed(self.remote)),
                 Err(_) => Err(CallError::TimedOut(self.remote, timeout)),
             }
         }
     }
 
-    /// Passes an answer to the call that waits for it; false when none does.
-    pub(crate) fn answer(&self, command: &Command<'_>) -> bool {
+    /// Passes a response to the call that waits for it; false when none does.
+    pub(crate) fn complete_call(&self, command: &Command<'_>) -> bool {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return false;
         }
         let Some(sender) = self.forget(command.opaque) else { return false };
         // A caller that stopped waiting has dropped its receiver; that is no error.
-        let _ = sender.send(Reply::detach(command));
+        let _ = sender.send(Response::detach(command));
         true
     }
 
-    fn forget(&self, opaque: i32) -> Option<oneshot::Sender<Reply>> {
+    fn forget(&self, opaque: i32) -> Option<oneshot::Sender<Response>> {
         let sender = self.calls().remove(&opaque);
         if sender.is_some() {
             self.waiting.fetch_sub(1, Ordering::Release);
@@ -378,7 +378,7 @@ impl ConnectionHandle {
     pub(crate) fn take_pushed(&self, unsent: &mut Vec<u8>, waker: &Waker) -> bool {
         let mut outbox = self.outbox();
         if outbox.bytes.is_empty() {
-            // Free the buffer: an idle connection keeps no memory for earlier answers.
+            // Free the buffer: an idle connection keeps no memory for earlier responses.
             outbox.bytes = Vec::new();
         } else if unsent.is_empty() {
             std::mem::swap(unsent, &mut outbox.bytes);
@@ -413,7 +413,7 @@ impl ConnectionHandle {
         })
     }
 
-    fn calls(&self) -> MutexGuard<'_, HashMap<i32, oneshot::Sender<Reply>>> {
+    fn calls(&self) -> MutexGuard<'_, HashMap<i32, oneshot::Sender<Response>>> {
         self.calls.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -428,12 +428,12 @@ impl std::fmt::Debug for ConnectionHandle {
 }
 
 /// Removes a call when its caller stops waiting.
-struct Pending<'a> {
+struct PendingCall<'a> {
     peer: &'a ConnectionHandle,
     opaque: i32,
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         self.peer.forget(self.opaque);
     }

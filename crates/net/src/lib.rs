@@ -23,13 +23,13 @@ mod worker;
 
 pub use admission::{Admission, ConnectionLimits, ConnectionPermit};
 pub use budget::Budget;
-pub use caught::{Panicked, caught};
-pub use greeting::{FrameStream, Greeted, dial_http2, greet_either, greet_http2};
-pub use handle::{CallError, ConnectionHandle, Gone, Reply, Work};
+pub use caught::{Panic, caught};
+pub use greeting::{FrameStream, ProtocolStream, dial_http2, greet_either, greet_http2};
+pub use handle::{CallError, ConnectionClosed, ConnectionHandle, ConnectionTask, Response};
 pub use memory::{limit as memory_limit, return_large_blocks};
 pub use memory_charge::MemoryCharge;
-pub use proxies::{NoNetwork, TrustedProxies};
+pub use proxies::{AddressListError, TrustedProxies};
 pub use replication::ReplicationTls;
 pub use service::{Limits, Service, Silent};
 pub use stream::Stream;
-pub use worker::{Adopter, Workers, resolve};
+pub use worker::{ConnectionSender, Workers, resolve};

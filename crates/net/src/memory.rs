@@ -12,7 +12,7 @@ pub fn limit() -> Option<usize> {
 /// Smallest block, in bytes, that the allocator returns to the system as soon as the block is freed.
 const RETURNED_BYTES: i32 = 128 << 10;
 
-/// Free bytes that a heap of smaller blocks keeps at its end, so that the heap does not shrink and grow with every answer.
+/// Free bytes that a heap of smaller blocks keeps at its end, so that the heap does not shrink and grow with every response.
 const KEPT_BYTES: i32 = 2 << 20;
 
 /// Makes the allocator return large blocks to the system as soon as the blocks are freed. The allocator of glibc starts with this

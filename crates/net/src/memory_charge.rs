@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::{ConnectionHandle, Limits};
 
 /// The memory charges of one connection.
-pub(crate) struct Account {
+pub(crate) struct ChargeAccount {
     bytes: AtomicUsize,
     /// Charges in bytes of all connections.
     total: Arc<AtomicUsize>,
@@ -22,7 +22,7 @@ pub(crate) struct Account {
     total_high: usize,
 }
 
-impl Account {
+impl ChargeAccount {
     pub(crate) fn new(limits: &Limits, total: Arc<AtomicUsize>) -> Self {
         Self {
             bytes: AtomicUsize::new(0),

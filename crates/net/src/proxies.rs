@@ -26,7 +26,7 @@ pub struct TrustedProxies(Arc<[Network]>);
 /// Error: a text that is no list of addresses or networks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected addresses or networks separated by ;, as 10.0.0.7;192.168.0.0/16;fd00::/8, found {0:?}")]
-pub struct NoNetwork(String);
+pub struct AddressListError(String);
 
 impl TrustedProxies {
     /// Whether preambles from `remote` are accepted.
@@ -47,9 +47,9 @@ impl Default for TrustedProxies {
 }
 
 impl FromStr for TrustedProxies {
-    type Err = NoNetwork;
+    type Err = AddressListError;
 
-    fn from_str(text: &str) -> Result<Self, NoNetwork> {
+    fn from_str(text: &str) -> Result<Self, AddressListError> {
         let parts = text.split([';', ',']).map(str::trim).filter(|part| !part.is_empty());
         parts.map(str::parse).collect::<Result<_, _>>().map(Self)
     }
@@ -87,10 +87,10 @@ impl Setting for TrustedProxies {
 }
 
 impl FromStr for Network {
-    type Err = NoNetwork;
+    type Err = AddressListError;
 
-    fn from_str(text: &str) -> Result<Self, NoNetwork> {
-        let fault = || NoNetwork(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, AddressListError> {
+        let fault = || AddressListError(text.to_owned());
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
@@ -166,7 +166,7 @@ mod tests {
             ["proxy.example.org", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0/8", "*"]
         {
             let error = format!("127.0.0.1;{text}").parse::<TrustedProxies>().unwrap_err();
-            assert_eq!(error, NoNetwork(text.to_owned()));
+            assert_eq!(error, AddressListError(text.to_owned()));
         }
     }
 }

@@ -19,7 +19,7 @@ pub trait Service: Send + Sync + 'static {
     /// Creates the state of a read batch.
     fn read_batch(&self) -> Self::ReadBatch;
 
-    /// Handles one command: a request, or an answer that no [`ConnectionHandle::call`] waits for.
+    /// Handles one command: a request, or a response that no [`ConnectionHandle::call`] waits for.
     fn frame(
         &self,
         read_batch: &mut Self::ReadBatch,
@@ -70,7 +70,7 @@ pub struct Limits {
     /// Limit of unanswered bytes for all connections of the workers together. A connection without unanswered
     /// requests is still read.
     pub unanswered_bytes_total: usize,
-    /// Bytes of answers at which a read batch ends early.
+    /// Bytes of responses at which a read batch ends early.
     pub read_batch_bytes: usize,
 }
 

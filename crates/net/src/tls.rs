@@ -84,10 +84,10 @@ impl Security {
 /// The server side of TLS. Certificates are loaded again when their files change.
 pub struct ServerTls {
     settings: TlsSettings,
-    loaded: Mutex<Loaded>,
+    loaded: Mutex<LoadedConfig>,
 }
 
-struct Loaded {
+struct LoadedConfig {
     config: Arc<ServerConfig>,
     /// Modification times of the certificate files when they were loaded.
     stamps: Vec<Option<SystemTime>>,
@@ -98,7 +98,7 @@ impl ServerTls {
     fn new(settings: &TlsSettings) -> Result<Self, TlsError> {
         let stamps = settings.stamps();
         let config = files::server_config(settings)?;
-        let loaded = Mutex::new(Loaded { config, stamps, looked: Instant::now() });
+        let loaded = Mutex::new(LoadedConfig { config, stamps, looked: Instant::now() });
         Ok(Self { settings: settings.clone(), loaded })
     }
 

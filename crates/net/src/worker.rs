@@ -33,28 +33,28 @@ static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 type Job = Box<dyn FnOnce(&Rc<Context>) + Send>;
 
 /// An accepted connection and its permit.
-type Accepted = (Arrived, ConnectionPermit);
+type NewConnection = (NewStream, ConnectionPermit);
 
 /// A connection that is new to a worker.
-enum Arrived {
+enum NewStream {
     /// No byte of the connection was read.
-    Fresh(std::net::TcpStream),
+    Raw(std::net::TcpStream),
     /// The preamble and the TLS handshake are over, on the worker's own thread.
     Greeted(Box<FrameStream>),
 }
 
 /// Passes connections of a port with several protocols to a worker, which serves them like those of its own ports.
-pub struct Adopter {
-    sender: mpsc::UnboundedSender<Accepted>,
+pub struct ConnectionSender {
+    sender: mpsc::UnboundedSender<NewConnection>,
     connections: Arc<AtomicUsize>,
 }
 
-impl Adopter {
+impl ConnectionSender {
     /// Serves a connection until it ends. Must be called on the worker's thread. Connections that come while the workers stop end at
     /// once.
-    pub fn adopt(&self, stream: FrameStream, permit: ConnectionPermit) {
+    pub fn send(&self, stream: FrameStream, permit: ConnectionPermit) {
         self.connections.fetch_add(1, Ordering::Relaxed);
-        let _ = self.sender.send((Arrived::Greeted(Box::new(stream)), permit));
+        let _ = self.sender.send((NewStream::Greeted(Box::new(stream)), permit));
     }
 }
 
@@ -163,7 +163,7 @@ impl Workers {
         let local = SocketAddr::new(address.ip(), listener.local_addr()?.port());
         let mut targets = Vec::new();
         for index in 0..self.count() {
-            let Adopter { sender, connections } = self.adopter(index, service.clone())?;
+            let ConnectionSender { sender, connections } = self.connection_sender(index, service.clone())?;
             targets.push((sender, connections));
         }
         self.submit(&self.workers[0], move |context| {
@@ -173,14 +173,18 @@ impl Workers {
         Ok(local)
     }
 
-    /// Makes worker `index` serve the connections that it gets from the returned [`Adopter`].
-    pub fn adopter<S: Service>(&self, index: usize, service: Arc<S>) -> io::Result<Adopter> {
+    /// Makes worker `index` serve the connections that it gets from the returned [`ConnectionSender`].
+    pub fn connection_sender<S: Service>(
+        &self,
+        index: usize,
+        service: Arc<S>,
+    ) -> io::Result<ConnectionSender> {
         let worker = &self.workers[index % self.count()];
         let (sender, streams) = mpsc::unbounded_channel();
         self.submit(worker, move |context| {
-            spawn_local(adopt(context.clone(), service, streams));
+            spawn_local(serve_assigned(context.clone(), service, streams));
         })?;
-        Ok(Adopter { sender, connections: worker.connections.clone() })
+        Ok(ConnectionSender { sender, connections: worker.connections.clone() })
     }
 
     /// Connects to `address` on the worker with the fewest connections.
@@ -345,7 +349,7 @@ fn bind_one(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 /// Accepts connections and hands each to the worker with the fewest.
 async fn accept(
     listener: std::net::TcpListener,
-    targets: Vec<(mpsc::UnboundedSender<Accepted>, Arc<AtomicUsize>)>,
+    targets: Vec<(mpsc::UnboundedSender<NewConnection>, Arc<AtomicUsize>)>,
     (security, budget): (Security, Arc<Budget>),
     mut stop: watch::Receiver<bool>,
 ) {
@@ -364,7 +368,7 @@ async fn accept(
                 let Some(permit) = budget.admit(remote, &security) else { continue };
                 if let Some((sender, load)) = target {
                     load.fetch_add(1, Ordering::Relaxed);
-                    if sender.send((Arrived::Fresh(stream), permit)).is_err() {
+                    if sender.send((NewStream::Raw(stream), permit)).is_err() {
                         return;
                     }
                 }
@@ -378,33 +382,33 @@ async fn accept(
 }
 
 /// Serves the connections that one listener assigned to this worker.
-async fn adopt<S: Service>(
+async fn serve_assigned<S: Service>(
     context: Rc<Context>,
     service: Arc<S>,
-    mut streams: mpsc::UnboundedReceiver<Accepted>,
+    mut streams: mpsc::UnboundedReceiver<NewConnection>,
 ) {
     let read_batch = Rc::new(RefCell::new(service.read_batch()));
     while let Some((stream, permit)) = streams.recv().await {
-        let welcomed = welcome(context.clone(), (stream, permit), service.clone(), read_batch.clone());
-        spawn_local(welcomed);
+        let served = serve_new(context.clone(), (stream, permit), service.clone(), read_batch.clone());
+        spawn_local(served);
     }
 }
 
 /// Serves one connection, after its PROXY preamble and TLS handshake. Frees the connection's permit at the
 /// end.
-async fn welcome<S: Service>(
+async fn serve_new<S: Service>(
     context: Rc<Context>,
-    (stream, permit): Accepted,
+    (stream, permit): NewConnection,
     service: Arc<S>,
     read_batch: Rc<RefCell<S::ReadBatch>>,
 ) {
     let greeted = async {
         let stream = match stream {
-            Arrived::Greeted(greeted) => {
+            NewStream::Greeted(greeted) => {
                 let FrameStream { stream, remote, local } = *greeted;
                 return Ok((stream, open(&context, remote, local)));
             }
-            Arrived::Fresh(stream) => TcpStream::from_std(stream)?,
+            NewStream::Raw(stream) => TcpStream::from_std(stream)?,
         };
         stream.set_nodelay(true)?;
         let local = stream.local_addr()?;

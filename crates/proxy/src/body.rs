@@ -13,9 +13,9 @@ use crate::memory::{Charge, Memory};
 
 /// Memory of a request that is charged to the budget, owned by the call that serves the request.
 #[derive(Clone)]
-pub struct Charged(Arc<Mutex<Charge>>);
+pub struct RequestMemory(Arc<Mutex<Charge>>);
 
-impl Charged {
+impl RequestMemory {
     /// Charges bytes that are in memory already.
     pub fn new(memory: &Arc<Memory>, bytes: usize) -> Self {
         Self(Arc::new(Mutex::new(memory.charge(bytes))))
@@ -28,7 +28,7 @@ const EMPTY_MESSAGE: &[u8] = &[0; 5];
 /// A body that counts its bytes.
 pub struct ChargedBody {
     body: Source,
-    charged: Charged,
+    charged: RequestMemory,
 }
 
 /// Source of a body's bytes.
@@ -40,8 +40,8 @@ enum Source {
 
 impl ChargedBody {
     /// Wraps a body; the charge is kept by both.
-    pub fn new(body: Incoming, memory: &Arc<Memory>) -> (Self, Charged) {
-        let charged = Charged::new(memory, 0);
+    pub fn new(body: Incoming, memory: &Arc<Memory>) -> (Self, RequestMemory) {
+        let charged = RequestMemory::new(memory, 0);
         (Self { body: Source::Client(body), charged: charged.clone() }, charged)
     }
 

@@ -7,20 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use auth::audit::Origin;
-use auth::{Denied, Request};
+use auth::{Denial, Request};
 use broker::api::{
-    Api, ClientLink, Decision, EndTransaction, Identity, InvisibleTimeChange, LitePopRequest, Metadata,
-    PopRequest, PopStatus, Popped, RecallRequest, SendRequest, Sends, lite_queue,
+    Api, ClientLink, Decision, EndTransaction, InvisibleTimeChange, LitePopRequest, Metadata, PopRequest,
+    PopStatus, Popped, RecallRequest, SendRequest, Sends, Subject, lite_queue,
 };
 use wire::body::{HeartbeatData, LiteSubscription, LiteSubscriptions, SubscriptionGroupConfig};
 use wire::units::LogOffset;
 
-use crate::cluster::{Believed, Cluster, ConsumerHeartbeat, Users};
+use crate::cluster::{Cluster, ConsumerHeartbeat, TrustedBrokers, Users};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::needs::Needs;
 use crate::receipt::{ChangeInvisibleTime, Changed, PopRef, Receipt};
-use crate::registry::{Client, Stated};
+use crate::registry::{Client, ClientSettings};
 use crate::subscribed::Subscribed;
 use crate::topic::{Stored, Topic};
 use crate::transaction_id::TransactionId;
@@ -64,7 +64,7 @@ impl Brokers {
     /// # Errors
     /// No name server is configured, settings of authentication are invalid, or no threads can be started.
     pub fn of_cluster(reach: client::Config, config: &Config) -> Result<Self, Box<dyn std::error::Error>> {
-        let believed = Believed::new(&config.believed_brokers, reach.security.checks_servers());
+        let believed = TrustedBrokers::new(&config.believed_brokers, reach.security.checks_servers());
         let users = config.authenticates.then(|| Users::new(&config.auth(), believed)).transpose()?;
         Ok(Self::Cluster(Cluster::new(client::Client::start(reach)?, users, config)))
     }
@@ -147,12 +147,12 @@ impl Brokers {
         metadata: &Metadata<'_>,
         remote: std::net::SocketAddr,
         mark: &AtomicU64,
-    ) -> Result<Identity, Denied> {
+    ) -> Result<Subject, Denial> {
         match self {
             Self::Local(Local { api, .. }) => api.authenticate(metadata, remote, mark),
             Self::Cluster(cluster) => match &cluster.users {
                 Some(users) => users.authenticate(self.now_ms(), metadata, remote, mark),
-                None => Ok(Identity::Off),
+                None => Ok(Subject::Off),
             },
         }
     }
@@ -161,7 +161,7 @@ impl Brokers {
     /// `apache.rocketmq.v2.SendMessageRequest`, which white lists and the audit log contain.
     pub(crate) fn authorize<'n>(
         &self,
-        (user, message): (&Identity, &str),
+        (user, message): (&Subject, &str),
         remote: std::net::SocketAddr,
         needs: impl FnOnce() -> Needs<'n>,
     ) -> Result<()> {
@@ -216,7 +216,7 @@ impl Brokers {
     /// The refusals of the client's groups.
     pub(crate) async fn heartbeat(
         &self,
-        (member, stated): (&broker::api::Member, &Stated),
+        (member, stated): (&broker::api::Member, &ClientSettings),
         data: &HeartbeatData,
     ) -> Result<()> {
         match self {
@@ -238,15 +238,15 @@ impl Brokers {
 
     /// Records the heartbeat of a consumer that sent its settings to another proxy. Returns false if no proxy
     /// reported the consumer. In local mode proxies do not synchronize, as in RocketMQ.
-    pub(crate) async fn heard_elsewhere(&self, group: &str, client_id: &str) -> bool {
+    pub(crate) async fn record_remote_heartbeat(&self, group: &str, client_id: &str) -> bool {
         match self {
             Self::Local(_) => false,
-            Self::Cluster(cluster) => Box::pin(cluster.heard_elsewhere(group, client_id)).await,
+            Self::Cluster(cluster) => Box::pin(cluster.record_remote_heartbeat(group, client_id)).await,
         }
     }
 
     /// Removes a consumer that sent its settings to another proxy. Returns whether a proxy reported the consumer.
-    pub(crate) fn left_elsewhere(&self, group: &str, client: &Client) -> bool {
+    pub(crate) fn remove_remote_consumer(&self, group: &str, client: &Client) -> bool {
         match self {
             Self::Cluster(cluster) if cluster.consumers.get(group, &client.id).is_some() => {
                 cluster.client_left(client, group);
@@ -336,7 +336,7 @@ impl Brokers {
     /// broker is not reachable, and the client's next request repeats them if the broker refuses.
     pub(crate) async fn restore_lite(&self, broker: &str, subscribed: &Subscribed) {
         if let Performer::Cluster(cluster) = self.performer(broker)
-            && subscribed.is_any()
+            && subscribed.has_lite_topics()
             && let Err(failure) = Box::pin(cluster.restore_lite(broker, subscribed)).await
         {
             tracing::warn!(broker, ?failure, "a broker did not get the lite topics of a client again");

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use client::Client;
 use grpc::messages::Code;
-use net::Reply;
+use net::Response;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use wire::body::{BrokerData, QueueData, SubscriptionGroupConfig, TopicConfig, TopicRouteData};
@@ -38,7 +38,7 @@ pub(crate) use heartbeat_sync::ConsumerHeartbeat;
 use heartbeat_sync::Outbox;
 use lite::LiteTopics;
 use remoting_clients::RemotingClients;
-pub(crate) use users::{Believed, Users, run as read_users};
+pub(crate) use users::{TrustedBrokers, Users, run as read_users};
 
 /// Longest time for a request that does not wait for messages (`DefaultMQAdminExt`, `mqClientApiTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -118,7 +118,7 @@ impl Cluster {
         Arc::new(Self {
             topics: Arc::default(),
             // Clients ask for routes every 30 s only, so a new topic must not be missing for them.
-            routes: Arc::new(Cache::of_what_is_there()),
+            routes: Arc::new(Cache::without_missing()),
             groups: Arc::default(),
             addresses: Arc::default(),
             listeners: Arc::default(),
@@ -272,7 +272,7 @@ impl Cluster {
         code: i32,
         (timeout, bytes): (Duration, usize),
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply> {
+    ) -> Result<Response> {
         let address = self.address(broker).await?;
         let answer = self.client.ask(&address, code, (timeout, bytes), write).await;
         let is_elsewhere = match &answer {
@@ -292,7 +292,7 @@ impl Cluster {
         broker: &str,
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply> {
+    ) -> Result<Response> {
         accepted(self.ask(broker, code, (TIMEOUT, 0), write).await?)
     }
 }
@@ -304,7 +304,7 @@ async fn connects(address: String) -> Result<Option<bool>> {
 }
 
 /// Returns the response if its code is success, else the failure.
-fn accepted(reply: Reply) -> Result<Reply> {
+fn accepted(reply: Response) -> Result<Response> {
     match reply.code {
         response::SUCCESS => Ok(reply),
         code => Err(broker::Refusal::new(code, reply.remark.unwrap_or_default()).into()),

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use auth::AuthConfig;
 use client::Credentials;
 use serde_json::Value;
-use wire::settings::{Fault, Property, Read, exact_switch};
+use wire::settings::{Fault, FunctionCodec, Property, exact_switch};
 
 /// The table of all settings.
 static PROPERTIES: LazyLock<Vec<Property<Config>>> = LazyLock::new(Config::properties);
@@ -55,10 +55,10 @@ wire::settings! {
         "rocketMQClusterName" Restart cluster: String = "DefaultCluster".to_owned(), "cluster that configurations of consumer groups are read from, for a proxy without a broker; any when there is no such cluster";
         "heartbeatSyncerTopicName" Restart sync_topic: String = "DefaultHeartBeatSyncerTopic".to_owned(), "topic on which proxies without a broker tell each other their consumers, those of Apache RocketMQ included; empty for none";
         "namesrvAddr" Restart name_servers: String = String::new(), "name servers of a proxy without a broker; `-n` stands above it";
-        "authenticationEnabled" Restart authenticates: bool = false, [Read(exact)], "clients must be users of the brokers. Before a broker of the same process the settings of the broker count instead, for all that begin with `auth`; a proxy without a broker asks a broker every five seconds whether users and acls have changed";
+        "authenticationEnabled" Restart authenticates: bool = false, [FunctionCodec(exact)], "clients must be users of the brokers. Before a broker of the same process the settings of the broker count instead, for all that begin with `auth`; a proxy without a broker asks a broker every five seconds whether users and acls have changed";
         "authenticationMetadataProvider" Restart user_source: String = String::new(), "class that knows the users; all that are known here ask the brokers";
         "authenticationWhitelist" Restart unsigned: String = String::new(), "gRPC messages that need no signature, by their full names, separated by commas";
-        "authorizationEnabled" Restart authorizes: bool = false, [Read(exact)], "users may do only what their acls allow; needs `authenticationEnabled`";
+        "authorizationEnabled" Restart authorizes: bool = false, [FunctionCodec(exact)], "users may do only what their acls allow; needs `authenticationEnabled`";
         "authorizationMetadataProvider" Restart acl_source: String = String::new(), "class that knows the acls; all that are known here ask the brokers";
         "authorizationWhitelist" Restart unchecked: String = String::new(), "gRPC messages that every user may send";
         "innerClientAuthenticationCredentials" Restart credentials: String = String::new(), "keys with which a proxy without a broker signs its requests to brokers, as in `{\"accessKey\":\"a\",\"secretKey\":\"s\"}`; RocketMQ also asks for `enableAclRpcHookForClusterMode`";

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use auth::{AnswerTime, Denied};
-use broker::api::{Caller, Identity, Metadata, Sends};
+use auth::{Denial, ResponseTime};
+use broker::api::{Caller, Metadata, Sends, Subject};
 use grpc::ProstCodec;
 use grpc::messages::*;
 use http::HeaderMap;
@@ -27,7 +27,7 @@ use tonic::server::{Grpc, StreamingService, UnaryService};
 use tonic::{Code as GrpcCode, Request, Response, Status as GrpcStatus, Streaming};
 use wire::codes::{Language, VERSION};
 
-use crate::body::{Charged, ChargedBody};
+use crate::body::{ChargedBody, RequestMemory};
 use crate::calls::{self, Call, Delivery, Proxy, telemetry};
 use crate::failure::{Failure, Result};
 use crate::needs::Guarded;
@@ -109,7 +109,7 @@ impl Origin {
             client_id: text("x-mq-client-id").to_owned(),
             language: Some(Language::from_name(language.as_bytes()).unwrap_or(Language::Other)),
             version: text("x-mq-client-version").to_owned(),
-            caller: Caller { remote: self.remote, version: VERSION, user: Identity::Off },
+            caller: Caller { remote: self.remote, version: VERSION, user: Subject::Off },
             left_ms: timeout_ms(text("grpc-timeout")),
             sends: self.sends.clone(),
             authority: self.authority.clone(),
@@ -125,12 +125,12 @@ impl Origin {
         let mut call = self.call(head);
         match self.proxy.brokers.authenticate(&signed, self.remote, &self.mark) {
             Ok(user) => call.caller.user = user,
-            Err(Denied { error, answer, mark }) => {
+            Err(Denial { error, response_time, mark }) => {
                 let failure = Failure::unauthorized(error.into());
-                let wait = match answer {
-                    AnswerTime::Now => Some(Duration::ZERO),
-                    AnswerTime::After(wait_ms) => Some(Duration::from_millis(wait_ms.unsigned_abs())),
-                    AnswerTime::Never => None,
+                let wait = match response_time {
+                    ResponseTime::Now => Some(Duration::ZERO),
+                    ResponseTime::After(wait_ms) => Some(Duration::from_millis(wait_ms.unsigned_abs())),
+                    ResponseTime::Never => None,
                 };
                 let mark = (mark != 0).then(|| (self.mark.clone(), mark));
                 return Err(Rejected { failure, wait, mark });
@@ -173,7 +173,7 @@ pub fn admitted<M: Guarded>(caller: Result<Call, Rejected>, message: &M) -> Resu
 }
 
 /// Call and message of a request, with the memory charge of the message.
-type Opened<M> = (Call, M, Option<Charged>);
+type Opened<M> = (Call, M, Option<RequestMemory>);
 
 /// Opens a request. An address with many failures gets a late refusal, and until then no part of the request is in
 /// memory.
@@ -189,7 +189,7 @@ fn opened_now<M: Guarded>(
     caller: Result<Call, Rejected>,
     request: Request<M>,
 ) -> Result<Opened<M>, Rejected> {
-    let charged = request.extensions().get::<Charged>().cloned();
+    let charged = request.extensions().get::<RequestMemory>().cloned();
     let message = request.into_inner();
     admitted(caller, &message).map(|call| (call, message, charged))
 }

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use broker::api::{Caller, Identity};
+use broker::api::{Caller, Subject};
 
 use crate::config::Config;
 use crate::convert;
@@ -38,7 +38,7 @@ pub fn messages(data: &[u8]) {
     }
     let Some(request) = same::<SendMessageRequest>(data) else { return };
     let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    let caller = Caller { remote, version: 0, user: Identity::Off };
+    let caller = Caller { remote, version: 0, user: Subject::Off };
     for message in &request.messages {
         if convert::check(&Config::default(), message, 1).is_ok() {
             let outgoing = convert::outgoing(message, &caller, 1);

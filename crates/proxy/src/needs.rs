@@ -1,6 +1,6 @@
 //! Permissions that calls need (`DefaultAuthorizationContextBuilder.build` for gRPC messages).
 
-use auth::{Action, Actions, AuthError, Need, Resource as Named};
+use auth::{Action, Actions, AuthError, Permission, Resource as Named};
 use grpc::messages::*;
 
 type Result<T> = std::result::Result<T, AuthError>;
@@ -11,7 +11,7 @@ const NO_TOPIC: AuthError = AuthError::Invalid("topic is null.");
 const ROUTE: Actions = Actions::of(&[Action::Pub, Action::Sub]);
 
 /// Permissions that a call needs, or the error of determining them.
-pub type Needs<'a> = Result<Vec<Need<'a>>>;
+pub type Needs<'a> = Result<Vec<Permission<'a>>>;
 
 /// A message that begins a call.
 pub trait Guarded {
@@ -25,22 +25,22 @@ pub trait Guarded {
     fn needs(&self) -> Needs<'_>;
 }
 
-fn topic(resource: &Option<Resource>, actions: Actions) -> Result<Need<'_>> {
+fn topic(resource: &Option<Resource>, actions: Actions) -> Result<Permission<'_>> {
     match name(resource) {
         blank if blank.trim().is_empty() => Err(NO_TOPIC),
         // A retry topic counts as its group, to which every consumer of the group may send.
         topic => {
             let resource = Named::topic(topic);
             let is_group = resource.kind == auth::ResourceType::Group && actions == PUB;
-            Ok(Need::new(resource, if is_group { SUB } else { actions }))
+            Ok(Permission::new(resource, if is_group { SUB } else { actions }))
         }
     }
 }
 
-fn group(resource: &Option<Resource>) -> Result<Need<'_>> {
+fn group(resource: &Option<Resource>) -> Result<Permission<'_>> {
     match name(resource) {
         blank if blank.trim().is_empty() => Err(AuthError::Invalid("group is null.")),
-        group => Ok(Need::new(Named::group(group), SUB)),
+        group => Ok(Permission::new(Named::group(group), SUB)),
     }
 }
 
@@ -93,7 +93,11 @@ fn stated(settings: &Settings) -> Needs<'_> {
         Some(PubSub::Publishing(publishing)) => {
             let one = |named: &Resource| (!named.name.trim().is_empty()).then_some(()).ok_or(NO_TOPIC);
             publishing.topics.iter().try_for_each(one)?;
-            Ok(publishing.topics.iter().map(|named| Need::new(Named::topic(&named.name), PUB)).collect())
+            Ok(publishing
+                .topics
+                .iter()
+                .map(|named| Permission::new(Named::topic(&named.name), PUB))
+                .collect())
         }
         Some(PubSub::Subscription(subscription)) => {
             let topics = subscription.subscriptions.iter().map(|entry| topic(&entry.topic, SUB));
@@ -108,8 +112,9 @@ mod tests {
     use super::*;
 
     fn check(message: &impl Guarded, expected: &str) {
-        let texts =
-            message.needs().map(|needs| needs.iter().map(Need::to_string).collect::<Vec<_>>().join("; "));
+        let texts = message
+            .needs()
+            .map(|needs| needs.iter().map(Permission::to_string).collect::<Vec<_>>().join("; "));
         assert_eq!(texts.unwrap_or_else(|error| error.to_string()), expected);
     }
 

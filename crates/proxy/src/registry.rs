@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use broker::api::{Api, AskError, Asked, Caller, ClientAnswer, ClientLink, Identity, Notice, Question};
+use broker::api::{Api, AskError, Asked, Caller, ClientAnswer, ClientLink, Notice, Question, Subject};
 use bytes::Bytes;
 use grpc::messages::{
     Code, Command, NotifyUnsubscribeLiteCommand, PrintThreadStackTraceCommand, PubSub,
@@ -46,7 +46,7 @@ pub struct Registry {
 
 /// Settings that a client sent.
 #[derive(Clone)]
-pub struct Stated {
+pub struct ClientSettings {
     /// The settings, completed.
     pub settings: Settings,
     /// When the client stated them, milliseconds since the epoch: the version of its subscriptions.
@@ -59,7 +59,7 @@ pub struct Client {
     link_id: u64,
     /// User that sent the first settings. No other user may use the id. All callers are one user while authentication
     /// is off.
-    user: Identity,
+    user: Subject,
     pub remote: SocketAddr,
     ask_timeout: Duration,
     registry: Weak<Registry>,
@@ -74,7 +74,7 @@ pub struct Client {
 
 #[derive(Default)]
 struct State {
-    stated: Option<Arc<Stated>>,
+    stated: Option<Arc<ClientSettings>>,
     writer: Option<Writer>,
     questions: HashMap<String, oneshot::Sender<ClientAnswer>>,
 }
@@ -184,7 +184,7 @@ impl Client {
     ///
     /// # Errors
     /// `UNAUTHORIZED` when another user sent the first settings.
-    pub fn check_user(&self, user: &Identity) -> Result<()> {
+    pub fn check_user(&self, user: &Subject) -> Result<()> {
         if self.user == *user {
             return Ok(());
         }
@@ -194,7 +194,7 @@ impl Client {
     }
 
     /// The settings the client stated last.
-    pub fn stated(&self) -> Option<Arc<Stated>> {
+    pub fn stated(&self) -> Option<Arc<ClientSettings>> {
         self.state.lock().stated.clone()
     }
 
@@ -205,12 +205,10 @@ impl Client {
 
     /// The topics that the client stated as a producer.
     fn published(&self) -> Vec<String> {
-        match self.stated().as_deref() {
-            Some(Stated {
-                settings: Settings { pub_sub: Some(PubSub::Publishing(publishing)), .. }, ..
-            }) => publishing.topics.iter().map(|topic| topic.name.clone()).collect(),
-            _ => Vec::new(),
-        }
+        let stated = self.stated();
+        let pub_sub = stated.as_ref().and_then(|stated| stated.settings.pub_sub.as_ref());
+        let Some(PubSub::Publishing(publishing)) = pub_sub else { return Vec::new() };
+        publishing.topics.iter().map(|topic| topic.name.clone()).collect()
     }
 
     /// The group that the client stated as a consumer.
@@ -222,7 +220,7 @@ impl Client {
     }
 
     /// Keeps the settings of the client, and the stream that they came on.
-    pub fn set_settings(&self, stated: Stated, writer: &Writer) {
+    pub fn set_settings(&self, stated: ClientSettings, writer: &Writer) {
         let mut state = self.state.lock();
         state.stated = Some(Arc::new(stated));
         state.writer = Some(writer.clone());

@@ -65,7 +65,7 @@ pub enum Invisible {
 }
 
 /// The newest handle of a message that was taken out.
-pub enum Taken {
+pub enum NewestHandle {
     Now(String),
     /// A change is in flight. The receiver gets the newest handle after it.
     Later(oneshot::Receiver<String>),
@@ -156,16 +156,16 @@ impl Renewals {
     }
 
     /// Takes out a message that its client acknowledges, changes or gives up. Returns `None` if it is not renewed.
-    pub fn take(&self, client: &Client, handle: &str) -> Option<Taken> {
+    pub fn take(&self, client: &Client, handle: &str) -> Option<NewestHandle> {
         let mut table = self.table.lock();
         let id = table.forget(client.link(), handle)?;
         let entry = table.entries.get_mut(&id)?;
         if entry.is_under_way {
             let (sender, receiver) = oneshot::channel();
             entry.taker = Some(sender);
-            return Some(Taken::Later(receiver));
+            return Some(NewestHandle::Later(receiver));
         }
-        table.entries.remove(&id).map(|entry| Taken::Now(entry.handle))
+        table.entries.remove(&id).map(|entry| NewestHandle::Now(entry.handle))
     }
 
     /// Returns the number of a client's unacknowledged messages.

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::api::{Caller, Identity};
+use broker::api::{Caller, Subject};
 use grpc::messages::Code;
 use tokio::sync::oneshot;
 use wire::codes::VERSION;
@@ -54,7 +54,7 @@ async fn perform(proxy: &Proxy, changes: &[Change]) {
     let brokers = &proxy.brokers;
     // The user was asked for when the message was received.
     let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let caller = Caller { remote, version: VERSION, user: Identity::Off };
+    let caller = Caller { remote, version: VERSION, user: Subject::Off };
     let mut parsed: Vec<(&Change, Receipt<'_>, String, i64)> = Vec::with_capacity(changes.len());
     for change in changes {
         let Ok(receipt) = Receipt::parse(&change.handle) else { continue };

@@ -12,7 +12,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use net::tls::Security;
-use net::{Adopter, Budget, ConnectionPermit, Greeted, Stream, Workers};
+use net::{Budget, ConnectionPermit, ConnectionSender, ProtocolStream, Stream, Workers};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_local;
@@ -117,17 +117,17 @@ fn bound(bind: IpAddr, port: u16) -> Result<std::net::TcpListener, StartError> {
 }
 
 /// Protocols of a port.
-enum Speaks {
+enum PortProtocols {
     /// gRPC alone.
     Grpc,
     /// gRPC, and the remoting protocol.
-    Either(Adopter),
+    Either(ConnectionSender),
 }
 
 /// Port on a worker.
 struct Port {
     listener: std::net::TcpListener,
-    speaks: Speaks,
+    speaks: PortProtocols,
     security: Security,
     budget: Arc<Budget>,
     connections: Arc<Connections>,
@@ -185,15 +185,16 @@ impl RunningProxy {
                 budget: workers.budget().clone(),
                 connections: connections.clone(),
             };
-            let mut ports = vec![port(grpc.try_clone()?, Speaks::Grpc)];
+            let mut ports = vec![port(grpc.try_clone()?, PortProtocols::Grpc)];
             if let Some(remoting) = &remoting {
                 let frames = match &proxy.brokers {
                     Brokers::Local(own) => own.api.frames(workers, index, advertised.clone())?,
-                    Brokers::Cluster(cluster) => {
-                        workers.adopter(index, Arc::new(Answers::new(cluster.clone(), advertised.clone())))?
-                    }
+                    Brokers::Cluster(cluster) => workers.connection_sender(
+                        index,
+                        Arc::new(Answers::new(cluster.clone(), advertised.clone())),
+                    )?,
                 };
-                ports.push(port(remoting.try_clone()?, Speaks::Either(frames)));
+                ports.push(port(remoting.try_clone()?, PortProtocols::Either(frames)));
             }
             let (proxy, places) = (proxy.clone(), places.clone());
             workers.spawn(index, move || async move {
@@ -295,11 +296,11 @@ async fn welcome((stream, permit): (TcpStream, ConnectionPermit), origin: Origin
     let greeting = Box::pin(async {
         stream.set_nodelay(true)?;
         match port.speaks {
-            Speaks::Grpc => {
+            PortProtocols::Grpc => {
                 let (stream, remote) = net::greet_http2(stream, &port.security, &permit).await?;
-                Ok((Greeted::Http2(stream), remote))
+                Ok((ProtocolStream::Http2(stream), remote))
             }
-            Speaks::Either(_) => net::greet_either(stream, &port.security, &permit).await,
+            PortProtocols::Either(_) => net::greet_either(stream, &port.security, &permit).await,
         }
     });
     let greeted = tokio::select! {
@@ -308,13 +309,13 @@ async fn welcome((stream, permit): (TcpStream, ConnectionPermit), origin: Origin
     };
     match greeted {
         // A task of its own: nothing of the greeting stays in memory as long as the connection.
-        Ok((Greeted::Http2(stream), remote)) => {
+        Ok((ProtocolStream::Http2(stream), remote)) => {
             let held = (permit, Counted::new(&port.connections));
             drop(spawn_local(serve(stream, origin, remote, held)));
         }
-        Ok((Greeted::Frames(stream), _)) => {
-            if let Speaks::Either(frames) = &port.speaks {
-                frames.adopt(stream, permit);
+        Ok((ProtocolStream::Frames(stream), _)) => {
+            if let PortProtocols::Either(frames) = &port.speaks {
+                frames.send(stream, permit);
             }
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {

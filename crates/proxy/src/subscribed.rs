@@ -19,7 +19,7 @@ pub struct Subscribed {
 struct State {
     /// All lite topics of the client; `None` until the client has sent them in one request.
     all: Option<LiteSubscription>,
-    /// Connection over which each broker got them, by the broker's name.
+    /// Id of the connection over which a broker got the lite topics, by the name of the broker.
     sent: HashMap<String, u64>,
 }
 
@@ -55,7 +55,7 @@ impl Subscribed {
     }
 
     /// Whether there are lite topics to repeat.
-    pub fn is_any(&self) -> bool {
+    pub fn has_lite_topics(&self) -> bool {
         self.state.lock().all.as_ref().is_some_and(|all| !all.lite_topic_set.is_empty())
     }
 

@@ -58,13 +58,13 @@ impl Default for AckConfig {
 pub struct Replicas {
     /// Replicas that the name servers know. `totalReplicas` before the first answer of a name server.
     pub alive: u32,
-    /// Replicas in sync, as the master's machine counts them.
+    /// Replicas in sync, as [`Master::in_sync`](crate::master::Master::in_sync) counts them.
     pub in_sync: u32,
 }
 
 /// Replicas that must have a message before its sender gets a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Need {
+pub enum AckRequirement {
     /// The master alone.
     Master,
     /// A number of replicas, the master included. At least two.
@@ -122,17 +122,17 @@ impl AckStatus {
 
 impl AckConfig {
     /// Returns the replicas that the next message needs. Applies to a SYNC_MASTER and a sender that waits for storage
-    /// (`WAIT` is not `false`). Messages of other masters and other senders need [`Need::Master`]
+    /// (`WAIT` is not `false`). Messages of other masters and other senders need [`AckRequirement::Master`]
     /// (`CommitLog.needHandleHA`).
     ///
     /// # Errors
     /// [`AckStatus::InSyncReplicasNotEnough`] when fewer replicas are in sync than the configuration demands. The
     /// message must not be stored then.
-    pub fn need(&self, replicas: Replicas) -> Result<Need, AckStatus> {
+    pub fn need(&self, replicas: Replicas) -> Result<AckRequirement, AckStatus> {
         let not_enough = Err(AckStatus::InSyncReplicasNotEnough);
         let need = match self.mode {
             Mode::Controller if replicas.in_sync < self.min_in_sync_replicas => return not_enough,
-            Mode::Controller if self.is_all_ack => return Ok(Need::All),
+            Mode::Controller if self.is_all_ack => return Ok(AckRequirement::All),
             Mode::Classic | Mode::Controller => self.in_sync_replicas,
             Mode::ActingMaster => {
                 let in_sync = replicas.in_sync.min(replicas.alive);
@@ -147,7 +147,7 @@ impl AckConfig {
                 need
             }
         };
-        Ok(if need <= 1 { Need::Master } else { Need::Acks(need) })
+        Ok(if need <= 1 { AckRequirement::Master } else { AckRequirement::Acks(need) })
     }
 }
 
@@ -157,28 +157,28 @@ pub struct Ticket(pub u64);
 
 /// An answer that must wait for replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wait {
+pub struct PendingResponse {
     /// Id of the answer.
     pub ticket: Ticket,
     /// End of the message's record: replicas need everything below.
     pub end: LogOffset,
     /// Replicas that must have the message.
-    pub need: Need,
+    pub need: AckRequirement,
 }
 
 /// Waiting responses. Their number is bounded by the unanswered requests of the broker's connections.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waits {
+pub(crate) struct PendingResponses {
     /// Responses by end of record, with their deadlines, for each need.
-    by_need: BTreeMap<Need, BTreeMap<(LogOffset, Ticket), u64>>,
+    by_need: BTreeMap<AckRequirement, BTreeMap<(LogOffset, Ticket), u64>>,
     /// All answers by deadline. Invariant: the same answers as in `by_need`.
-    deadlines: BTreeSet<(u64, Need, LogOffset, Ticket)>,
+    deadlines: BTreeSet<(u64, AckRequirement, LogOffset, Ticket)>,
 }
 
-impl Waits {
+impl PendingResponses {
     /// Adds an answer that is given up at `deadline_ms`.
-    pub(crate) fn add(&mut self, wait: Wait, deadline_ms: u64) {
-        let Wait { ticket, end, need } = wait;
+    pub(crate) fn add(&mut self, wait: PendingResponse, deadline_ms: u64) {
+        let PendingResponse { ticket, end, need } = wait;
         let former = self.by_need.entry(need).or_default().insert((end, ticket), deadline_ms);
         assert!(former.is_none(), "{ticket:?} waits twice");
         self.deadlines.insert((deadline_ms, need, end, ticket));
@@ -188,7 +188,7 @@ impl Waits {
     /// `None`.
     pub(crate) fn take_reached(
         &mut self,
-        reached: impl Fn(Need) -> Option<LogOffset>,
+        reached: impl Fn(AckRequirement) -> Option<LogOffset>,
         mut answer: impl FnMut(Ticket),
     ) {
         for (need, waits) in &mut self.by_need {

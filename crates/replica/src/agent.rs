@@ -13,10 +13,10 @@ mod resignation;
 
 pub use config::AgentConfig;
 pub use events::{AgentAction, AgentEvent, CallId};
-pub use identity::{Identity, IdentityError};
+pub use identity::{BrokerIdentity, IdentityError};
 
 use crate::in_sync::SetEpoch;
-use crate::roster::{AlterSet, Answer, Content, Election, Mastership, Registration, Request};
+use crate::roster::{AlterSet, Content, ControllerResponse, Election, Mastership, Registration, Request};
 use crate::timer::Timer;
 use resignation::Resignation;
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ struct Hint {
 pub struct Agent {
     config: AgentConfig,
     stage: Stage,
-    identity: Option<Identity>,
+    identity: Option<BrokerIdentity>,
     leader: Option<String>,
     /// Index of the next controller to ask for the leader.
     next_controller: usize,
@@ -191,7 +191,7 @@ impl Agent {
         self.master.as_ref().is_some_and(|(master, _)| Some(*master) == self.broker())
     }
 
-    fn start(&mut self, now_ms: u64, identity: Option<Identity>, out: &mut Vec<AgentAction>) {
+    fn start(&mut self, now_ms: u64, identity: Option<BrokerIdentity>, out: &mut Vec<AgentAction>) {
         if let Some(identity) = &identity
             && let Err(error) = identity.check(&self.config.cluster, &self.config.name)
         {
@@ -199,7 +199,7 @@ impl Agent {
         }
         self.stage = match &identity {
             None => Stage::NextId,
-            Some(Identity { check_code: Some(_), .. }) => Stage::ApplyId,
+            Some(BrokerIdentity { check_code: Some(_), .. }) => Stage::ApplyId,
             Some(_) => Stage::Register,
         };
         self.identity = identity;
@@ -281,7 +281,7 @@ impl Agent {
         self.last_call
     }
 
-    fn answered(&mut self, now_ms: u64, answer: Option<Answer>, out: &mut Vec<AgentAction>) {
+    fn answered(&mut self, now_ms: u64, answer: Option<ControllerResponse>, out: &mut Vec<AgentAction>) {
         let pause_ms = match self.stage {
             Stage::Running => self.config.poll_interval_ms,
             _ => self.config.retry_interval_ms,
@@ -356,7 +356,7 @@ impl Agent {
         out: &mut Vec<AgentAction>,
     ) {
         let (cluster, name) = (self.config.cluster.clone(), self.config.name.clone());
-        let identity = Identity { cluster, name, broker, check_code };
+        let identity = BrokerIdentity { cluster, name, broker, check_code };
         self.identity = Some(identity.clone());
         self.stage = Stage::Saving;
         self.next_step_ms = now_ms;
@@ -426,7 +426,7 @@ impl Agent {
 
     /// Processes the response to a proposal. Only rejections that exclude this very set are certain. After any other
     /// response the set may have changed already, by a proposal whose response was lost, so the next poll decides.
-    fn proposed(&mut self, now_ms: u64, answer: Option<Answer>, out: &mut Vec<AgentAction>) {
+    fn proposed(&mut self, now_ms: u64, answer: Option<ControllerResponse>, out: &mut Vec<AgentAction>) {
         let code = answer.as_ref().map(|answer| answer.code);
         out.push(match answer.map(|answer| answer.content) {
             Some(Content::Set(committed)) if code == Some(response::SUCCESS) => {

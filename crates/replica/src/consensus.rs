@@ -15,7 +15,7 @@
 mod log;
 mod record;
 
-pub use record::{Entry, Hard, Record, Snapshot};
+pub use record::{Entry, Record, Snapshot, Vote};
 
 use crate::roster::ProposalId;
 use log::Log;

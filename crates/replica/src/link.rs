@@ -7,21 +7,21 @@ use wire::units::LogOffset;
 
 /// Connection of a slave.
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
+pub(crate) struct SlaveLink {
     /// State of the transfer. `None` before the first report, which contains the start.
-    following: Option<Following>,
+    following: Option<TransferState>,
     last_read_ms: u64,
     is_warned: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Following {
+struct TransferState {
     transfer: Transfer,
     /// Invariant: at most `transfer.next()`.
     acknowledged: LogOffset,
 }
 
-impl Link {
+impl SlaveLink {
     /// A connection that came in at `now_ms`.
     pub(crate) fn new(now_ms: u64) -> Self {
         Self { following: None, last_read_ms: now_ms, is_warned: false }
@@ -53,10 +53,10 @@ impl Link {
             None => {
                 let start = if reported == LogOffset::ZERO { start_of_empty } else { reported };
                 let transfer = Transfer::new(now_ms, start);
-                self.following = Some(Following { transfer, acknowledged: reported.min(had_max) });
+                self.following = Some(TransferState { transfer, acknowledged: reported.min(had_max) });
                 Ok(())
             }
-            Some(Following { transfer, .. }) if reported > transfer.next() => {
+            Some(TransferState { transfer, .. }) if reported > transfer.next() => {
                 Err(CloseReason::ReportBeyondSent { reported, sent: transfer.next() })
             }
             Some(following) => {

@@ -1,16 +1,16 @@
 //! Master of either protocol with all its slaves. A classic master was chosen by the operator (`DefaultHAService`,
-//! `DefaultHAConnection`). An elected master has an epoch and an in-sync set ([`Elected`]).
+//! `DefaultHAConnection`). An elected master has an epoch and an in-sync set ([`ElectionState`]).
 
 mod elected;
 mod events;
 
-pub use elected::{Elected, MasterStart};
+pub use elected::{ElectionState, MasterStart};
 pub use events::{MasterAction, MasterEvent};
 
-use crate::acks::{AckConfig, AckStatus, Mode, Need, Replicas, Waits, reached_by};
+use crate::acks::{AckConfig, AckRequirement, AckStatus, Mode, PendingResponses, Replicas, reached_by};
 use crate::close::CloseReason;
 use crate::in_sync::InSyncConfig;
-use crate::link::Link;
+use crate::link::SlaveLink;
 use crate::timer::Timer;
 use crate::transfer::{LogRange, PeerId, TransferConfig, last_file_start};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +20,11 @@ use wire::ha::switch::Handshake;
 use wire::ha::{BrokerId, FrameHead, Protocol};
 use wire::units::LogOffset;
 
-/// Id of the machine that a slave's connection comes from. Several slaves may run on a machine.
+/// Id of the host that a slave's connection comes from. Several slaves may run on a host.
 ///
-/// A slave that lost its connection reconnects before the master notices. So from a connection's first report on,
-/// acknowledgements of older connections from the machine count only after their next report. A Java master counts
-/// such a slave twice.
+/// A slave that lost its connection reconnects before the master notices. So from a connection's
+/// first report on, acknowledgements of older connections from the host count only after their next
+/// report. A Java master counts such a slave twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostId(pub u128);
 
@@ -65,7 +65,7 @@ pub struct PeerStatus {
 
 #[derive(Clone, Debug)]
 struct Peer {
-    link: Link,
+    link: SlaveLink,
     host: HostId,
     /// Whether the connection is that of a slave of this group, as far as the shell knows.
     is_counted: bool,
@@ -94,9 +94,9 @@ pub struct Master {
     /// or the end of the bytes sent since.
     had_max: LogOffset,
     peers: BTreeMap<PeerId, Peer>,
-    waits: Waits,
+    waits: PendingResponses,
     timer: Timer,
-    elected: Option<Box<Elected>>,
+    elected: Option<Box<ElectionState>>,
 }
 
 impl Master {
@@ -109,7 +109,7 @@ impl Master {
     /// Makes the master of a broker that was elected at `now_ms`.
     pub fn elected(now_ms: u64, config: MasterConfig, start: MasterStart) -> Self {
         let log = start.log;
-        let elected = Some(Box::new(Elected::new(now_ms, config.in_sync, start)));
+        let elected = Some(Box::new(ElectionState::new(now_ms, config.in_sync, start)));
         Self { elected, ..Self::classic(config, log) }
     }
 
@@ -205,19 +205,19 @@ impl Master {
     ///
     /// # Errors
     /// [`AckStatus::InSyncReplicasNotEnough`] when the message must not be stored.
-    pub fn need(&self, alive: u32) -> Option<Result<Need, AckStatus>> {
+    pub fn need(&self, alive: u32) -> Option<Result<AckRequirement, AckStatus>> {
         let acks = &self.config.acks;
         let counts_in_sync = self.elected.is_some() || acks.mode == Mode::ActingMaster;
         let may_lose_role =
             self.elected.as_ref().is_some_and(|elected| elected.in_sync.may_elect(&elected.heirs));
         counts_in_sync.then(|| match acks.need(Replicas { alive, in_sync: self.in_sync() }) {
-            Ok(Need::Master) if may_lose_role => Ok(Need::Acks(2)),
+            Ok(AckRequirement::Master) if may_lose_role => Ok(AckRequirement::Acks(2)),
             need => need,
         })
     }
 
     /// State of an election and its in-sync set. `None` for a classic master.
-    pub fn election(&self) -> Option<&Elected> {
+    pub fn election(&self) -> Option<&ElectionState> {
         self.elected.as_deref()
     }
 
@@ -271,7 +271,7 @@ impl Master {
     }
 
     /// Returns the position up to which the log meets a need, or `None` if too few replicas are known.
-    pub fn reached(&self, need: Need) -> Option<LogOffset> {
+    pub fn reached(&self, need: AckRequirement) -> Option<LogOffset> {
         let end = self.log.end;
         // A slave outside the in-sync set is never elected, so what only such slaves have is lost with the master.
         let counted = self.peers.values().filter(|peer| match &self.elected {
@@ -280,14 +280,14 @@ impl Master {
         });
         let acks = counted.filter_map(|peer| peer.link.acknowledged());
         match (need, &self.elected) {
-            (Need::Master, _) => Some(end),
-            (Need::Acks(need), None) => reached_by(need, acks),
-            (Need::Acks(need), Some(elected)) => {
+            (AckRequirement::Master, _) => Some(end),
+            (AckRequirement::Acks(need), None) => reached_by(need, acks),
+            (AckRequirement::Acks(need), Some(elected)) => {
                 let reached = reached_by(need, acks)?.min(elected.in_sync.own_end(end));
                 elected.in_sync.reached_by_heirs(reached, &elected.heirs)
             }
-            (Need::All, None) => acks.min(),
-            (Need::All, Some(elected)) => elected.in_sync.reached(end),
+            (AckRequirement::All, None) => acks.min(),
+            (AckRequirement::All, Some(elected)) => elected.in_sync.reached(end),
         }
     }
 
@@ -298,7 +298,7 @@ impl Master {
 
     fn connect(&mut self, now_ms: u64, peer: PeerId, host: HostId) {
         let connected = Peer {
-            link: Link::new(now_ms),
+            link: SlaveLink::new(now_ms),
             host,
             is_counted: true,
             is_doubtful: false,
@@ -328,7 +328,7 @@ impl Master {
         if let (Some(peer), Some(elected)) = (self.peers.get_mut(&id), &mut self.elected) {
             peer.handshake = Some(handshake);
             let reply = elected.greet(now_ms, handshake, self.log.end);
-            out.push(MasterAction::Reply(id, reply));
+            out.push(MasterAction::HandshakeResponse(id, reply));
         }
     }
 

@@ -18,7 +18,7 @@ mod policy;
 mod table;
 
 pub use decide::{
-    AlterSet, Answer, Clean, Content, Decision, Election, Mastership, Registration, ReplicaStatus,
+    AlterSet, Clean, Content, ControllerResponse, Decision, Election, Mastership, Registration, ReplicaStatus,
 };
 pub use leader::{Leader, LeaderAction, LeaderConfig, LeaderEvent, ProposalId, Request, RequestId};
 pub use live::{ConnectionId, Heartbeat, Lives};

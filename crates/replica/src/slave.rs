@@ -15,7 +15,7 @@ use crate::close::CloseReason;
 use crate::epochs::EpochList;
 use crate::slave_log::{Attempt, SlaveConfig, SlaveLog};
 use crate::timer::Timer;
-use elected::OfElected;
+use elected::EpochState;
 use std::ops::Range;
 use wire::ha::switch::Handshake;
 use wire::ha::{FrameError, FrameHead, MasterFrame, Protocol};
@@ -141,7 +141,7 @@ pub struct Slave {
     last_read_ms: u64,
     last_report_ms: u64,
     timer: Timer,
-    of_elected: Option<Box<OfElected>>,
+    of_elected: Option<Box<EpochState>>,
 }
 
 impl Slave {
@@ -164,7 +164,7 @@ impl Slave {
     /// Makes the slave of an elected master whose HA address is unknown.
     pub fn of_elected(config: SlaveConfig, start: SlaveStart) -> Self {
         let slave = Self::classic(config, start.end, start.flushed);
-        Self { of_elected: Some(Box::new(OfElected::new(start))), ..slave }
+        Self { of_elected: Some(Box::new(EpochState::new(start))), ..slave }
     }
 
     /// Protocol of the connection.
@@ -307,7 +307,7 @@ impl Slave {
     fn frame(&mut self, now_ms: u64, frame: MasterFrame, out: &mut Vec<SlaveAction>) {
         self.last_read_ms = now_ms;
         let head = match frame {
-            MasterFrame::Reply(reply) => return self.reply(now_ms, reply, out),
+            MasterFrame::Handshake(reply) => return self.reply(now_ms, reply, out),
             MasterFrame::Transfer(head) => head,
         };
         let (at, bytes) = head.piece();

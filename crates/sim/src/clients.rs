@@ -65,7 +65,7 @@ impl Clients {
         }
     }
 
-    /// Returns the calls of clients at `now_ms`. Nothing is sent if `may_send` is false.
+    /// Returns the calls of clients at `now_ms`. If `may_send` is false, only readers call.
     pub fn round(&mut self, now_ms: u64, may_send: bool) -> Vec<(NodeId, u64, Call)> {
         let mut calls = Vec::new();
         for index in 0..if may_send { PRODUCERS } else { 0 } {
@@ -133,7 +133,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Clears a producer's offsets, because the operator reset the group.
+    /// Clears the last offset of every producer, and returns every reader to offset 0. A master
+    /// that lost messages gives their queue offsets to other messages.
     pub fn forget_places(&mut self) {
         self.producers.iter_mut().for_each(|producer| producer.last = None);
         self.readers.iter_mut().for_each(|reader| reader.next = Default::default());

@@ -6,7 +6,9 @@ use controller::{Action as Wanted, Event, Journal, Machine};
 use replica::agent::CallId;
 use replica::consensus::{self, ConsensusConfig};
 use replica::in_sync::SetEpoch;
-use replica::roster::{Answer, LeaderConfig, LeaderEvent, Mastership, Request, RequestId, Roster};
+use replica::roster::{
+    ControllerResponse, LeaderConfig, LeaderEvent, Mastership, Request, RequestId, Roster,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +26,7 @@ const ENTRIES_MAX: usize = 20;
 #[derive(Debug)]
 pub enum Action {
     /// Answer the call of a broker's process.
-    Answer(Process, CallId, Answer),
+    Answer(Process, CallId, ControllerResponse),
     /// Send another controller a message of consensus.
     Send(NodeId, Vec<u8>),
     /// Notify a broker of the elected master.

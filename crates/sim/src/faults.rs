@@ -43,7 +43,8 @@ pub enum Fault {
     Reset(u64),
     /// A node runs no code for a time.
     Pause(NodeId, u64),
-    /// A broker's time of day jumps by a number of milliseconds.
+    /// Sets a broker's time of day to its clock plus this number of milliseconds. An earlier jump
+    /// no longer counts.
     Jump(NodeId, i64),
     /// Each flush of a broker's disk takes the first number of milliseconds, for the second number of
     /// milliseconds.
@@ -58,7 +59,7 @@ fn broker(random: &mut Random) -> NodeId {
     NodeId(usize::try_from(random.below(BROKERS as u64)).expect("small"))
 }
 
-/// The next fault.
+/// Chooses the next fault.
 pub fn next(random: &mut Random, settings: &Settings) -> Fault {
     let chosen = broker(random);
     let short_ms = random.between(10, 300);
@@ -127,7 +128,7 @@ fn any(random: &mut Random, settings: &Settings, broker: NodeId) -> Fault {
     }
 }
 
-/// The next fault of a controller.
+/// Chooses the next fault of a controller.
 fn of_controllers(random: &mut Random) -> Fault {
     let chosen = NodeId(BROKERS + usize::try_from(random.below(CONTROLLERS as u64)).expect("small"));
     let other = NodeId(BROKERS + (chosen.0 + 1 - BROKERS) % CONTROLLERS);

@@ -34,7 +34,7 @@ pub struct History {
 }
 
 impl History {
-    /// A broker has acknowledged a message.
+    /// Records that a broker acknowledged a message.
     ///
     /// # Errors
     /// P12: another broker has acknowledged in this epoch. P3: another message was acknowledged or read at
@@ -92,8 +92,8 @@ impl History {
     /// Compares a log that must be complete with the responses to clients.
     ///
     /// # Errors
-    /// P1: an acknowledged message is missing. P2: the log has a refused message. P3: a message that was read is
-    /// missing or at another offset.
+    /// P1: an acknowledged message is missing or at another offset. P2: the log has a refused
+    /// message, or a message twice. P3: a message that was read is missing or at another offset.
     pub fn check(&self, log: &[Stored], begin: u64) -> Result<(), String> {
         let by_number: BTreeMap<u64, &Stored> = log.iter().map(|stored| (stored.number, stored)).collect();
         if by_number.len() != log.len() {
@@ -134,11 +134,12 @@ impl History {
         self.seen.retain(|_, number| there.contains(number) || acknowledged.contains_key(number));
     }
 
-    /// Removes the messages behind `end`, where a crash cut the log. The crash may cost messages younger than
-    /// `since_ms`.
+    /// Forgets the messages that a crash lost, which are no longer in the log. The log now ends at
+    /// `end`. The crash may cost messages that were acknowledged at `since_ms` or later.
     ///
     /// # Errors
-    /// P1: the loss exceeds that of the mode.
+    /// P1: an acknowledged message before `end` is missing, or a message that was acknowledged
+    /// before `since_ms`.
     pub fn lose(&mut self, log: &[Stored], end: u64, since_ms: u64) -> Result<(), String> {
         let there: BTreeSet<u64> = log.iter().map(|stored| stored.number).collect();
         for (number, acknowledged) in self.acknowledged.iter().filter(|(number, _)| !there.contains(number)) {

@@ -1,5 +1,5 @@
-//! `vostok-sim`: runs seeds for a given time, or some seeds of one scenario, and then each planted bug. The
-//! last line of the output has the result.
+//! `vostok-sim`: runs seeds for a given time, or a given number of seeds. With `--planted` it then
+//! searches for each planted bug. The last line of the output has the result.
 
 use sim::settings::{BUGS, Planted, SCENARIOS, Scenario};
 use std::process::{Command, ExitCode};

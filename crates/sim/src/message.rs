@@ -1,5 +1,6 @@
-//! Messages of a run. Each has a number, which its body repeats in every byte, so that a read message can be compared
-//! with the sent message. Also parses a log into its messages.
+//! Messages of a run. Each has a number: its body begins with the number, and every further byte
+//! depends on the number. So a read message can be compared with the sent message. Also parses a
+//! log into its messages.
 
 use store::{Message, Store};
 use wire::record::{MAGIC_BLANK, RecordView, peek};

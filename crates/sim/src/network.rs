@@ -151,7 +151,8 @@ impl Network {
         is_open.then_some(other)
     }
 
-    /// Drops unreceived bytes of a process whose machine is gone.
+    /// Drops the bytes that a process has sent and no peer has received, because its computer lost
+    /// power.
     pub fn forget(&mut self, process: Process) {
         for connection in self.connections.values_mut() {
             if let Some(own) = connection.ends.iter().position(|end| *end == Some(process)) {

@@ -56,7 +56,8 @@ pub enum Mode {
         /// `inSyncReplicas`; one means an asynchronous master.
         in_sync_replicas: u32,
     },
-    /// A group of controllers elects (`allAckInSyncStateSet=true`, `minInSyncReplicas=2`).
+    /// A group of controllers elects. `allAckInSyncStateSet` is true, except in
+    /// [`Faults::Resignations`].
     Controller,
 }
 
@@ -97,6 +98,10 @@ pub enum Bug {
     KeepSlowDisk,
     /// A master that has named its successor acknowledges messages that the successor lacks.
     OvertakenHeir,
+    /// A master names the member with the longest log as its successor, although that log lacks acknowledged messages.
+    LaggingHeir,
+    /// A send whose flush was pending when its master named a successor is answered without the successor.
+    OvertakingFlush,
 }
 
 /// A planted bug with the search for it.
@@ -118,7 +123,7 @@ const fn planted(name: &'static str, bug: Bug, scenario: &'static str, first_see
 }
 
 /// All planted bugs.
-pub const BUGS: [Planted; 17] = [
+pub const BUGS: [Planted; 19] = [
     planted("ack-before-replica", Bug::AckBeforeReplica, "classic-sync-async", 0),
     planted("ack-before-flush", Bug::AckBeforeFlush, "classic-async-sync", 0),
     planted("early-shrink", Bug::EarlyShrink, "controller-async", 20),
@@ -136,6 +141,8 @@ pub const BUGS: [Planted; 17] = [
     planted("send-unflushed", Bug::SendUnflushed, "controller-sync", 0),
     planted("keep-slow-disk", Bug::KeepSlowDisk, "slow-disks", 0),
     planted("overtaken-heir", Bug::OvertakenHeir, "resignations", 50),
+    planted("lagging-heir", Bug::LaggingHeir, "resignations", 150),
+    planted("overtaking-flush", Bug::OvertakingFlush, "resignations", 0),
 ];
 
 /// A run, before its seed has decided about the rest.
@@ -172,8 +179,8 @@ pub enum Faults {
     SlowDisks,
     /// All processes end at once, and the operator starts a member on an older copy of its store.
     OldCopies,
-    /// Flushes end about when their master gives up its role, and links are slow. Two copies of a message suffice
-    /// (`allAckInSyncStateSet=false`, `inSyncReplicas=2`). No broker ends, because such a group may lose messages then.
+    /// Flushes end about when their master gives up its role, and links are slow. One or two copies of a message suffice
+    /// (`allAckInSyncStateSet=false`). No broker ends, because such a group may lose messages then.
     Resignations,
 }
 
@@ -231,8 +238,12 @@ pub struct Settings {
     pub batch_bytes: u32,
     /// Time without a heartbeat in milliseconds after which controllers count a broker as gone.
     pub heartbeat_timeout_ms: u64,
-    /// Bytes of a message's body: the smaller number for all messages, or a number of this range for each.
+    /// Range of body sizes in bytes: smallest size, and end of the range, which is excluded. Each
+    /// message has a random size of the range.
     pub body_bytes: (u64, u64),
+    /// Smallest in-sync set with which an elected master takes messages (`minInSyncReplicas`). Without
+    /// `allAckInSyncStateSet` also the copies that a message needs (`inSyncReplicas`).
+    pub min_in_sync_replicas: u32,
 }
 
 impl Settings {
@@ -254,6 +265,8 @@ impl Settings {
             batch_bytes: u32::try_from(random.pick(&[64, 500, 4_000])).expect("small"),
             heartbeat_timeout_ms: random.pick(&heartbeat_timeouts_ms),
             body_bytes,
+            // The copy of the generator leaves the other choices of a seed unchanged.
+            min_in_sync_replicas: if random.clone().number() & 32 == 0 { 1 } else { 2 },
         }
     }
 
@@ -267,17 +280,19 @@ impl Settings {
         self.flush == FlushMode::Sync
     }
 
-    /// Whether every member of the in-sync set must have a message (`allAckInSyncStateSet`). Otherwise two copies
-    /// suffice, and readers may see messages that an election drops.
+    /// Whether every member of the in-sync set must have a message (`allAckInSyncStateSet`). Otherwise
+    /// [`Self::min_in_sync_replicas`] copies suffice, and readers may see messages that an election drops.
     pub fn is_all_ack(&self) -> bool {
         self.faults != Faults::Resignations
     }
 
-    /// Number of copies that a message needs in classic mode. One without a wait for replicas.
+    /// Number of copies that a message needs before its answer. 1 without a wait for replicas, and with
+    /// `allAckInSyncStateSet`, because the in-sync set may shrink during the wait.
     pub fn copies(&self) -> u32 {
         match self.mode {
             Mode::Classic { in_sync_replicas } => in_sync_replicas,
-            Mode::Controller => 1,
+            Mode::Controller if self.is_all_ack() => 1,
+            Mode::Controller => self.min_in_sync_replicas,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::settings::{BROKERS, Bug, CLIENTS, CONTROLLERS, Mode, NodeId, Scenario
 use crate::trace::Trace;
 use controllers::Station;
 use replica::agent::CallId;
-use replica::roster::{Answer, Heartbeat, Mastership, Request};
+use replica::roster::{ControllerResponse, Heartbeat, Mastership, Request};
 use replica::slave_log::Attempt;
 use replica::transfer::PeerId;
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ enum Event {
     Ask(Process, NodeId, CallId, Request, u64),
     Beat(Process, NodeId, Heartbeat),
     Leader(Process, NodeId, CallId, Option<String>),
-    Answer(Process, NodeId, CallId, Option<Answer>),
+    Answer(Process, NodeId, CallId, Option<ControllerResponse>),
     Notify(NodeId, NodeId, Mastership),
     /// A message of consensus from one controller to another.
     Consensus(NodeId, NodeId, Vec<u8>),
@@ -106,11 +106,11 @@ struct Node {
     fenced_ms: Option<u64>,
     /// Duration in ms of a round of flushes on the broker's disk, since the process started.
     slow: Option<u64>,
-    /// The furthest end that the broker's log has had.
+    /// Largest end of the broker's log since the last start of the broker.
     end_max: u64,
-    /// Log position at which a master that lost the end of its log began again while this broker was down.
-    /// Readers may see this broker's log behind that position until the log is emptied, although no other
-    /// broker will have it.
+    /// Smallest end of the classic master's log at a restart of the master while this broker was
+    /// down. Records after this position may exist on this broker alone, so reads from this broker
+    /// are not checked. `None` once its log is emptied, or ends at or before the position.
     lost_from: Option<u64>,
     /// Id of the broker at the controllers.
     id: Option<BrokerId>,

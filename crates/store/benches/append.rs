@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
-use store::{Config, FlushMode, Message, Numbered, RealDisk, Store, Unit};
+use store::{Config, CqUnit, FlushMode, Message, RealDisk, Store, Unit};
 use wire::units::{LogOffset, QueueOffset};
 
 const PROPERTIES: &[u8] = b"KEYS\x01order-1234567\x02UNIQ_KEY\x017F00000100ABCD18B4AAC20000000000\x02WAIT\x01true\x02TAGS\x01TagA\x02MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02";
@@ -102,11 +102,9 @@ fn reads(store: &Store, queues: &[Arc<store::Queue>], checked: &str) {
             units.clear();
             bytes.clear();
             let _ = queue.units(QueueOffset::new(from), 32, &mut units).unwrap();
-            let numbered = |(index, unit): (u64, &Unit)| Numbered {
-                offset: QueueOffset::new(from + index),
-                unit: *unit,
-            };
-            let messages: Vec<Numbered> = (0..).zip(&units).map(numbered).collect();
+            let numbered =
+                |(index, unit): (u64, &Unit)| CqUnit { offset: QueueOffset::new(from + index), unit: *unit };
+            let messages: Vec<CqUnit> = (0..).zip(&units).map(numbered).collect();
             let _ = store.read_messages(queue, &messages, &mut bytes).unwrap();
             count += u32::try_from(units.len()).unwrap();
         }

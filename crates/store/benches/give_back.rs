@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use store::{Config, FlushMode, GaveBack, Message, RealDisk, RetentionSettings, Round, Store};
+use store::{Config, FlushMode, FreedSpace, Message, RealDisk, RetentionRound, RetentionSettings, Store};
 
 const FILE_BYTES: u64 = 1 << 30;
 const ROUNDS: usize = 3;
@@ -95,7 +95,7 @@ fn main() {
     let config = Config { segment_bytes: FILE_BYTES, flush: FlushMode::Sync, ..Config::new(&root) };
     let store = Store::open(config, Arc::new(RealDisk)).expect("a new store");
     let settings = RetentionSettings { log_bytes_max: 1, ..RetentionSettings::default() };
-    let round = Round { now_ms: 1, hour: 0, asked: false, unconsumed_from: &|| None };
+    let round = RetentionRound { now_ms: 1, hour: 0, asked: false, unconsumed_from: &|| None };
     for _ in 0..ROUNDS {
         report("nothing deleted", measure(&store, || {}));
         let path = root.join("whole");
@@ -105,7 +105,7 @@ fn main() {
         let removed = store.retain(&settings, &round).expect("the disk works").verdict.remove.len();
         assert!(removed > 0, "there is a file to delete");
         let pieces = || {
-            while store.give_back().expect("the disk works") != GaveBack::Nothing {
+            while store.free_space().expect("the disk works") != FreedSpace::Nothing {
                 std::thread::sleep(Duration::from_millis(10));
             }
         };

@@ -1,7 +1,7 @@
 //! Appends a batch: the only code that assigns log positions, queue offsets and store times.
 
 use crate::batch::{Batch, Item};
-use crate::digest::{Entry, Fresh, sum};
+use crate::digest::{NewDigests, RecordDigest, sum};
 use crate::disk::PAGE_BYTES;
 use crate::dispatch::Dispatch;
 use crate::error::AppendError;
@@ -25,17 +25,17 @@ pub(crate) struct Appender {
     /// Log position of the newest record.
     pub(crate) last_record: u64,
     pub(crate) closed: bool,
-    /// Digests of the records since the last checkpoint.
-    pub(crate) fresh: Fresh,
+    /// Digests of the records since the last checkpoint or entry of the unit journal.
+    pub(crate) fresh: NewDigests,
     /// Set while the store takes the log of a master instead of appends.
-    pub(crate) following: Option<Following>,
+    pub(crate) following: Option<FollowState>,
     /// The commit log file of the last write, kept to avoid a lookup.
     segment: Option<Arc<Segment>>,
 }
 
 /// State of a store that follows a master; see [`crate::follow`].
 #[derive(Default)]
-pub(crate) struct Following {
+pub(crate) struct FollowState {
     /// Bytes from the master behind `appended`: the beginning of a record whose rest has not arrived. They are in
     /// memory only.
     pub(crate) unfinished: Vec<u8>,
@@ -59,7 +59,7 @@ impl DiskFull {
 
 /// The appender and the parts of the store that it uses.
 #[derive(Clone, Copy)]
-pub(crate) struct Appending<'a> {
+pub(crate) struct AppenderParts<'a> {
     pub(crate) state: &'a State,
     pub(crate) appender: &'a Mutex<Appender>,
     pub(crate) disk_full: &'a DiskFull,
@@ -82,7 +82,7 @@ impl Appender {
 }
 
 /// Contiguous part of the batch that is written to a single commit log file.
-struct Run {
+struct LogWrite {
     /// Range of the batch's buffer, `from..end`.
     from: usize,
     end: usize,
@@ -92,7 +92,7 @@ struct Run {
     blank: Option<u64>,
 }
 
-impl Appending<'_> {
+impl AppenderParts<'_> {
     pub(crate) fn append(&self, batch: &mut Batch, now_ms: i64) -> Result<(), AppendError> {
         assert!(!batch.appended, "a batch is appended once");
         // Held across the write: log order must be queue offset order. The write goes to the page cache, and early write-back
@@ -129,7 +129,7 @@ impl Appending<'_> {
         if self.state.config.digests {
             for item in &batch.items {
                 let digest = item.digest.expect("filled in with the place");
-                appender.fresh.push(Entry { at: item.log_offset, digest });
+                appender.fresh.push(RecordDigest { at: item.log_offset, digest });
             }
         }
         appender.last_record = batch.items.last().map_or(0, |item| item.log_offset.get());
@@ -170,9 +170,9 @@ impl Appending<'_> {
 
     /// Assigns a log position to each record and creates the files for all records. After an error, files may have
     /// been created, and nothing was written to the log.
-    fn lay_out(&self, batch: &mut Batch, start: u64) -> Result<(Vec<Run>, u64), AppendError> {
+    fn lay_out(&self, batch: &mut Batch, start: u64) -> Result<(Vec<LogWrite>, u64), AppendError> {
         let segment_bytes = self.state.config.segment_bytes;
-        let mut runs = vec![Run { from: 0, end: 0, at: start, blank: None }];
+        let mut runs = vec![LogWrite { from: 0, end: 0, at: start, blank: None }];
         let mut at = start;
         let mut index = 0;
         while index < batch.items.len() {
@@ -186,7 +186,7 @@ impl Appending<'_> {
             if bytes + BLANK_BYTES as u64 > left {
                 let blank = Some(at);
                 at += left;
-                runs.push(Run { from: group[0].start, end: group[0].start, at, blank });
+                runs.push(LogWrite { from: group[0].start, end: group[0].start, at, blank });
             }
             for item in group {
                 item.log_offset = LogOffset::new(at);
@@ -238,7 +238,7 @@ impl Appending<'_> {
     }
 
     /// Extends the last write with zeros to the end of its page.
-    fn fill_page(&self, runs: &mut [Run], batch: &mut Batch, end: u64) {
+    fn fill_page(&self, runs: &mut [LogWrite], batch: &mut Batch, end: u64) {
         let run = runs.last_mut().expect("there is one from the start");
         run.end += self.left_in_page(end);
         batch.bytes.resize(run.end, 0);
@@ -253,7 +253,7 @@ impl Appending<'_> {
         usize::try_from(left).expect("less than a page")
     }
 
-    fn write_run(&self, appender: &mut Appender, run: &Run, bytes: &[u8]) -> Result<(), AppendError> {
+    fn write_run(&self, appender: &mut Appender, run: &LogWrite, bytes: &[u8]) -> Result<(), AppendError> {
         let segment_bytes = self.state.config.segment_bytes;
         if let Some(at) = run.blank {
             let left = segment_bytes - at % segment_bytes;
@@ -303,7 +303,8 @@ impl Appending<'_> {
         self.state.note_unwritten(count);
     }
 
-    /// Wakes the threads that have work after an append.
+    /// Wakes the threads that have work after an append, and answers callers that wait for
+    /// `appended`.
     pub(crate) fn after_append(&self, start: u64, end: u64) {
         let passed = |step: u64| start / step != end / step;
         if self.state.signals.flush_idle.load(Ordering::SeqCst)

@@ -6,7 +6,7 @@ mod removal;
 mod round;
 mod units;
 
-pub(crate) use round::{Dirty, Rounds};
+pub(crate) use round::{InvalidUnits, Rounds};
 pub(crate) use units::{JournalState, forget_removed};
 
 use crate::append::Appender;
@@ -15,10 +15,10 @@ use crate::disk::Syncer;
 use crate::flusher::Flusher;
 use crate::index::Indexer;
 use crate::queue::Queue;
-use crate::queue::files::Touched;
-use crate::queue::journal::Journal;
+use crate::queue::files::SyncList;
+use crate::queue::journal::UnitJournal;
 use crate::read::Reader;
-use crate::state::{Interrupted, State};
+use crate::state::{Interruption, State};
 use crate::wake::{Next, lock};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -37,9 +37,9 @@ pub(crate) struct Checkpoints {
     /// When the last finished checkpoint read the log's end.
     pub(crate) checkpointed_at: Mutex<Instant>,
     /// The unit journal: a durable copy of units that are not in the queue files yet.
-    pub(crate) journaling: Mutex<Journal>,
+    pub(crate) journaling: Mutex<UnitJournal>,
     /// Queue files that must be synced before the next checkpoint.
-    pub(crate) touched: Mutex<Touched>,
+    pub(crate) touched: Mutex<SyncList>,
     /// Makes the file system of the queue files durable (`syncfs`).
     pub(crate) sync_all: Syncer,
 }
@@ -69,10 +69,10 @@ pub(crate) struct Checkpointer<'a> {
 
 /// State that a round of the checkpointer passes to the next round.
 pub(crate) struct CheckpointState {
-    stage: Stage,
+    stage: LastRound,
     /// Queues whose tails were written last. Their readers can use the tail in memory for another interval.
     settled: Vec<Arc<Queue>>,
-    /// When the last checkpoint began.
+    /// When the last checkpoint began, or when the checkpointer last stopped being idle.
     last: Instant,
     /// Shortest time from the start of a checkpoint to the next.
     pause: Duration,
@@ -81,7 +81,7 @@ pub(crate) struct CheckpointState {
 }
 
 /// Result of the last round of the checkpointer.
-enum Stage {
+enum LastRound {
     Begins,
     Running,
     /// The store had no changes.
@@ -91,7 +91,7 @@ enum Stage {
 impl CheckpointState {
     pub(crate) fn new(state: &State) -> Self {
         let (last, forgotten) = (state.clock.now(), state.flushed.get());
-        Self { stage: Stage::Begins, settled: Vec::new(), last, pause: Duration::ZERO, forgotten }
+        Self { stage: LastRound::Begins, settled: Vec::new(), last, pause: Duration::ZERO, forgotten }
     }
 }
 
@@ -107,10 +107,10 @@ impl Checkpointer<'_> {
         if is_over() {
             return Next::Over;
         }
-        match std::mem::replace(&mut state.stage, Stage::Running) {
-            Stage::Begins => return Next::At(now + self.state.config.checkpoint_interval),
-            Stage::Idle => return self.leave_idle(state, now),
-            Stage::Running => {}
+        match std::mem::replace(&mut state.stage, LastRound::Running) {
+            LastRound::Begins => return Next::At(now + self.state.config.checkpoint_interval),
+            LastRound::Idle => return self.leave_idle(state, now),
+            LastRound::Running => {}
         }
         state.settled.drain(..).for_each(|queue| queue.trim_tail());
         self.forget_old(&mut state.forgotten);
@@ -118,21 +118,21 @@ impl Checkpointer<'_> {
             self.state.signals.checkpoint_idle.store(true, Ordering::SeqCst);
             // Checked again: the pauses above may have consumed the wake-up that asks this engine to stop.
             if self.is_checkpointed() && !is_over() {
-                state.stage = Stage::Idle;
+                state.stage = LastRound::Idle;
                 return Next::Woken;
             }
             return self.leave_idle(state, now);
         }
         let since = now.saturating_duration_since(state.last);
-        let due = self.due();
-        if due.is_now() && since >= state.pause || due.is_urgent() || since >= PAUSE_MAX {
+        let backlog = self.backlog();
+        if backlog.is_due() && since >= state.pause || backlog.is_urgent() || since >= PAUSE_MAX {
             state.last = now;
             match self.checkpoint_now() {
                 Ok(written) => state.settled = written,
-                Err(Interrupted::NoSpace(error)) => {
+                Err(Interruption::NoSpace(error)) => {
                     tracing::warn!(%error, "no space for the queue files; they stay in memory until there is");
                 }
-                Err(Interrupted::Fenced) => return Next::Over,
+                Err(Interruption::Fenced) => return Next::Over,
             }
             let length = self.state.clock.now().saturating_duration_since(now);
             state.pause = (length * 5).min(PAUSE_MAX);
@@ -183,10 +183,10 @@ impl Checkpointer<'_> {
 
     /// Makes all appended records durable and writes that to the `checkpoint` file. Returns the queues whose units
     /// were written.
-    pub(crate) fn checkpoint_now(&self) -> Result<Vec<Arc<Queue>>, Interrupted> {
+    pub(crate) fn checkpoint_now(&self) -> Result<Vec<Arc<Queue>>, Interruption> {
         let mut rounds = lock(&self.checkpoints.rounds);
         if self.state.fence.is_up() {
-            return Err(Interrupted::Fenced);
+            return Err(Interruption::Fenced);
         }
         let sampled = self.state.clock.now();
         let (end, store_timestamp, last_record) = {
@@ -207,7 +207,7 @@ impl Checkpointer<'_> {
         Ok(written)
     }
 
-    pub(crate) fn sync_touched(&self, touched: &mut Touched) -> Result<(), Interrupted> {
+    pub(crate) fn sync_touched(&self, touched: &mut SyncList) -> Result<(), Interruption> {
         touched
             .sync(&*self.state.disk, &self.checkpoints.sync_all)
             .map_err(|error| self.state.fatal("flushing queue files", &error))

@@ -23,7 +23,7 @@ pub(crate) struct Dispatch<Q> {
 
 /// A record and its log position, with the fields that queues need. `Q` names a queue or is its handle.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stored<Q> {
+pub(crate) struct DispatchRequest<Q> {
     pub(crate) at: LogOffset,
     pub(crate) size: u32,
     pub(crate) tags: Tags,
@@ -32,7 +32,7 @@ pub(crate) struct Stored<Q> {
     pub(crate) own: (Q, u64, u16),
 }
 
-impl<Q: Copy> Stored<Q> {
+impl<Q: Copy> DispatchRequest<Q> {
     /// Returns the units of the record's own queue and of the further queues (multi-dispatch). `further` holds the
     /// further queues with their queue offsets. The units are equal in all queues.
     pub(crate) fn dispatches(
@@ -73,13 +73,14 @@ impl Rules<'_> {
         let further = if has_further { multi_dispatch::places(view) } else { Vec::new() };
         let mut further: Vec<_> = further.into_iter().filter(is_ordinary).collect();
         let named = |(topic, queue_id, first)| ((topic, queue_id), first);
-        let places =
-            move |stored: Stored<_>| stored.dispatches(std::mem::take(&mut further).into_iter().map(named));
+        let places = move |stored: DispatchRequest<_>| {
+            stored.dispatches(std::mem::take(&mut further).into_iter().map(named))
+        };
         stored.into_iter().flat_map(places)
     }
 
     /// Returns the fields of the record that queues need, or `None` if the record is in no queue.
-    fn stored<'a>(&self, view: &RecordView<'a>, at: u64) -> Option<Stored<QueueName<'a>>> {
+    fn stored<'a>(&self, view: &RecordView<'a>, at: u64) -> Option<DispatchRequest<QueueName<'a>>> {
         let topic = view.topic_str()?;
         let is_batched = self.queues.is_batched(topic);
         if !is_indexed(view.sys_flag(), is_batched) {
@@ -89,7 +90,7 @@ impl Rules<'_> {
             true => batched::place_in(view.properties())?,
             false => (view.queue_offset().get(), 1),
         };
-        Some(Stored {
+        Some(DispatchRequest {
             at: LogOffset::new(at),
             size: u32::try_from(view.size()).expect("a record's size fits its 4-byte field"),
             tags: Tags::of(is_schedule(topic), view.properties(), self.delays),

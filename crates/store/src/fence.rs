@@ -39,9 +39,9 @@ impl Fence {
 /// Numbers the operations of a kind, so that an observer sees whether the disk still works on the same operation.
 /// Operations of a kind follow each other under a lock of the caller.
 #[derive(Default)]
-pub(crate) struct Turns(AtomicU64);
+pub(crate) struct OperationCounter(AtomicU64);
 
-impl Turns {
+impl OperationCounter {
     /// Performs an operation. The number is odd meanwhile.
     pub(crate) fn perform<T>(&self, operation: impl FnOnce() -> T) -> T {
         let number = self.0.load(Ordering::Relaxed);
@@ -59,7 +59,7 @@ impl Turns {
 
 /// Numbers of the operations on the log that the disk has not finished. A number that is seen again is still the same operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct OperationsInFlight {
     /// The write of an append.
     pub write: Option<u64>,
     /// The flush.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Size of a store's files that differs from the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundSize {
+pub struct SizeMismatch {
     /// Name of the setting.
     pub setting: &'static str,
     /// The setting's value in bytes.
@@ -43,7 +43,7 @@ impl Config {
     ///
     /// # Errors
     /// [`OpenError::Io`] when a directory or a file cannot be read.
-    pub fn take_file_sizes(&mut self, disk: &dyn Disk) -> Result<Vec<FoundSize>, OpenError> {
+    pub fn take_file_sizes(&mut self, disk: &dyn Disk) -> Result<Vec<SizeMismatch>, OpenError> {
         let directories = [&self.commit_log].into_iter().chain(&self.commit_log_more);
         let mut log = Vec::new();
         for directory in directories.chain(&self.commit_log_read_only) {
@@ -75,22 +75,22 @@ impl TimerConfig {
     ///
     /// # Errors
     /// [`OpenError::Io`] when the directory or a file cannot be read.
-    pub fn take_file_size(&mut self, disk: &dyn Disk) -> Result<Option<FoundSize>, OpenError> {
+    pub fn take_file_size(&mut self, disk: &dyn Disk) -> Result<Option<SizeMismatch>, OpenError> {
         let log = files(disk, &self.root.join("timerlog"))?;
         let found = size(disk, &log, (self.log_file_bytes, 1))?;
         Ok(take(&mut self.log_file_bytes, "mappedFileSizeTimerLog", found))
     }
 }
 
-fn take(field: &mut u64, setting: &'static str, size: Option<u64>) -> Option<FoundSize> {
+fn take(field: &mut u64, setting: &'static str, size: Option<u64>) -> Option<SizeMismatch> {
     let found = size?;
-    Some(FoundSize { setting, configured: std::mem::replace(field, found), found })
+    Some(SizeMismatch { setting, configured: std::mem::replace(field, found), found })
 }
 
 /// Returns the files of a directory that can hold messages, in the order of their offsets.
 fn files(disk: &dyn Disk, directory: &Path) -> Result<Vec<File>, OpenError> {
     let entries = disk.list(directory).map_err(OpenError::io(directory))?;
-    let file = |entry: crate::disk::Entry| {
+    let file = |entry: crate::disk::DirEntry| {
         let base = entry.name.parse::<u64>().ok().filter(|base| file_name(*base) == entry.name)?;
         let path = directory.join(&entry.name);
         (!entry.is_dir && entry.length > 0).then_some(File { base, length: entry.length, path })

@@ -2,7 +2,7 @@
 //! without pause, so that a flush serves all calls that came during the previous flush (group commit).
 
 use crate::planted::{self, Bug};
-use crate::state::{Interrupted, State};
+use crate::state::{Interruption, State};
 use crate::wake::{Next, lock};
 use crate::watermark::WaitOutcome;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,7 +82,10 @@ pub struct Flushes {
 
 impl Flusher<'_> {
     pub(crate) fn flush_counts(&self) -> Flushes {
-        Flushes { count: self.flush.flushes.load(Ordering::Relaxed), answered: self.state.flushed.reached() }
+        Flushes {
+            count: self.flush.flushes.load(Ordering::Relaxed),
+            answered: self.state.flushed.reached_count(),
+        }
     }
 
     pub(crate) fn when_flushed(&self, end: LogOffset, done: Box<dyn FnOnce(FlushOutcome) + Send>) {
@@ -95,7 +98,8 @@ impl Flusher<'_> {
         }
     }
 
-    /// Makes the log durable if a caller waits for that or the flush interval is over. Returns the time of the next
+    /// Makes the log durable if a caller waits, the flush interval is over, or the store closes.
+    /// With synchronous flush the log is made durable in every round. Returns the time of the next
     /// round.
     pub(crate) fn flush_round(&self, state: &mut FlushState, now: Instant) -> Next {
         let stopping = self.state.signals.flusher_stops.load(Ordering::Acquire);
@@ -156,11 +160,11 @@ impl Flusher<'_> {
     }
 
     /// Waits until the log is durable up to `end`.
-    pub(crate) fn wait_flushed(&self, end: u64) -> Result<(), Interrupted> {
+    pub(crate) fn wait_flushed(&self, end: u64) -> Result<(), Interruption> {
         while self.state.flushed.get() < end {
             if !self.state.clock.has_threads() {
                 if self.state.fence.is_up() {
-                    return Err(Interrupted::Fenced);
+                    return Err(Interruption::Fenced);
                 }
                 self.flush_now();
                 continue;
@@ -169,7 +173,7 @@ impl Flusher<'_> {
             self.when_flushed(LogOffset::new(end), Box::new(move |outcome| drop(sender.send(outcome))));
             match receiver.recv() {
                 Ok(FlushOutcome::Flushed | FlushOutcome::TimedOut) => {}
-                _ => return Err(Interrupted::Fenced),
+                _ => return Err(Interruption::Fenced),
             }
         }
         Ok(())

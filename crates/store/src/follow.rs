@@ -13,9 +13,9 @@
 //!
 //! A blank record ends a file here as on the master, so the files of both have the same content at the same positions.
 
-use crate::append::{Appender, Appending, Following};
+use crate::append::{Appender, AppenderParts, FollowState};
 use crate::checkpoint::Checkpointer;
-use crate::digest::{Entry, sum};
+use crate::digest::{RecordDigest, sum};
 use crate::disk::{PAGE_BYTES, Space};
 use crate::dispatch::{Dispatch, QueueName};
 use crate::error::{AppendError, FollowError};
@@ -37,13 +37,13 @@ const RECORD_BYTES_MAX: usize = 64 << 20;
 #[derive(Clone, Copy)]
 pub(crate) struct Follower<'a> {
     pub(crate) state: &'a State,
-    pub(crate) appending: Appending<'a>,
+    pub(crate) appending: AppenderParts<'a>,
     pub(crate) checkpointer: Checkpointer<'a>,
     pub(crate) flusher: Flusher<'a>,
 }
 
 /// Records in a master's bytes from the log's end on.
-struct Received<'a> {
+struct MasterRecords<'a> {
     /// The whole records with their log positions.
     records: Vec<(u64, RecordView<'a>)>,
     /// Queue units of these records.
@@ -56,7 +56,7 @@ struct Received<'a> {
 }
 
 /// Reason why bytes cannot belong to a master's log: the log position, and the fault there.
-type Refused = (u64, String);
+type LogMismatch = (u64, String);
 
 impl Follower<'_> {
     /// Appends bytes of the master's log; see [`crate::Store::follow`].
@@ -157,7 +157,7 @@ impl Follower<'_> {
 
     /// Makes written records visible: raises `appended`, adds their units to the queues, and passes their keys and
     /// digests on.
-    fn count_records(&self, appender: &mut Appender, received: &Received<'_>) {
+    fn count_records(&self, appender: &mut Appender, received: &MasterRecords<'_>) {
         // Published before the units, so that the record of every visible unit is readable.
         self.state.appended.set(received.end);
         let count = received.dispatches.iter().map(|dispatch| self.put_followed(dispatch)).sum();
@@ -167,7 +167,7 @@ impl Follower<'_> {
             hashes_of(view, &mut hashes);
             keys.extend(KeyEntry::all(&hashes, *at, view.store_timestamp()));
             if self.state.config.digests {
-                appender.fresh.push(Entry { at: LogOffset::new(*at), digest: sum::of(view) });
+                appender.fresh.push(RecordDigest { at: LogOffset::new(*at), digest: sum::of(view) });
             }
             appender.last_record = *at;
             appender.store_timestamp = appender.store_timestamp.max(view.store_timestamp());
@@ -217,9 +217,9 @@ impl Follower<'_> {
     }
 
     /// Finds the whole records in bytes that begin at log position `start`.
-    fn records_in<'a>(&self, data: &'a [u8], start: u64) -> Result<Received<'a>, Refused> {
+    fn records_in<'a>(&self, data: &'a [u8], start: u64) -> Result<MasterRecords<'a>, LogMismatch> {
         let mut received =
-            Received { records: Vec::new(), dispatches: Vec::new(), end: start, restarted: None };
+            MasterRecords { records: Vec::new(), dispatches: Vec::new(), end: start, restarted: None };
         let mut rest = data;
         while let Some((size, magic)) = peek(rest) {
             let at = received.end;
@@ -261,7 +261,7 @@ impl Follower<'_> {
     }
 
     /// Adds a whole record and its queue units. Returns `false` if the record starts a re-created topic.
-    fn add_record<'a>(&self, received: &mut Received<'a>, at: u64, view: RecordView<'a>) -> bool {
+    fn add_record<'a>(&self, received: &mut MasterRecords<'a>, at: u64, view: RecordView<'a>) -> bool {
         let before = received.dispatches.len();
         for dispatch in self.state.rules().dispatches_of(&view, at) {
             let (topic, _) = dispatch.queue;
@@ -331,20 +331,20 @@ impl Follower<'_> {
         if appender.following.is_none() {
             note_following(self.state)
                 .map_err(|error| self.failed_note("noting that the store follows", error))?;
-            appender.following = Some(Following::default());
+            appender.following = Some(FollowState::default());
         }
         Ok(())
     }
 
-    /// Drops an unfinished record at the end. The store keeps following.
+    /// Drops an unfinished record at the end, and returns the log's end. The store keeps following.
     pub(crate) fn drop_unfinished(&self) -> LogOffset {
         let mut appender = lock(self.appending.appender);
         appender.keep_unfinished(Vec::new());
         LogOffset::new(self.state.appended.get())
     }
 
-    /// Takes appends again. All records that readers could see are durable when this returns. An unfinished record
-    /// is dropped.
+    /// Takes appends again, and returns the log's end. All records that readers could see are
+    /// durable when this returns. An unfinished record is dropped.
     pub(crate) fn stop_following(&self) -> Result<LogOffset, AppendError> {
         loop {
             let end = {

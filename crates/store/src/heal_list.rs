@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// Progress of the healer. All fields are zero while the healer is idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct HealProgress {
     /// Queues whose files are unchecked since the store was opened.
     pub unchecked_queues: u64,
     /// Queues that are being rebuilt from the commit log, or wait for it.
@@ -24,19 +24,19 @@ pub struct Progress {
 #[derive(Default)]
 pub(crate) struct LostQueues {
     pub(crate) wake: Arc<Wake>,
-    pub(crate) work: Mutex<Work>,
+    pub(crate) work: Mutex<HealWork>,
     pub(crate) idle: Condvar,
 }
 
 /// Pending work of the healer.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct HealWork {
     pub(crate) unchecked: Vec<Arc<Queue>>,
     /// Whether the log's minimum moved since the queue table recorded the queues' minimum offsets.
     pub(crate) correct_minima: bool,
     pub(crate) lost: Vec<Arc<Queue>>,
     pub(crate) retry: Option<Retry>,
-    pub(crate) progress: Progress,
+    pub(crate) progress: HealProgress,
     pub(crate) is_busy: bool,
     pub(crate) stopped: bool,
 }
@@ -60,9 +60,9 @@ impl LostQueues {
         work.is_busy = true;
     }
 
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> HealProgress {
         let work = lock(&self.work);
-        Progress {
+        HealProgress {
             unchecked_queues: work.unchecked.len() as u64,
             lost_queues: work.lost.len() as u64,
             ..work.progress
@@ -83,10 +83,10 @@ impl LostQueues {
     }
 
     /// Takes the units `from..until` of a queue out of service; the healer writes them again.
-    pub(crate) fn lose(&self, queue: &Arc<Queue>, from: u64, until: u64) {
+    pub(crate) fn mark_lost(&self, queue: &Arc<Queue>, from: u64, until: u64) {
         // Held while the queue and the list change, so that a rebuild that ends now does not miss this range.
         let mut work = lock(&self.work);
-        if !queue.lose(from, until) {
+        if !queue.mark_lost(from, until) {
             return;
         }
         work.is_busy = true;

@@ -16,7 +16,7 @@
 //! let mut batch = store.batch(); // keep it: its buffer is reused
 //! let index = batch.push(&queue, &message)?;
 //! store.append(&mut batch, now_ms)?;
-//! let placed = batch.placed(index); // log offset, queue offset, size
+//! let result = batch.append_result(index); // log offset, queue offset, size
 //! store.when_flushed(batch.end(), Box::new(|outcome| drop(outcome)));
 //!
 //! let mut units = Vec::new();
@@ -61,30 +61,30 @@ pub mod timer;
 mod wake;
 mod watermark;
 
-pub use batch::{Batch, Message, Placed};
+pub use batch::{AppendResult, Batch, Message};
 pub use checkpoint_file::{Checkpoint, Mark};
 pub use config::{Config, FlushMode};
 pub use disk::{
-    Disk, DiskFile, Entry, FakeDisk, Faults, Latency, Operation, Read, ReadOnlyDisk, RealDisk, Space, Syncer,
-    Usage, local_hour, lock_holder,
+    DirEntry, Disk, DiskFile, FakeDisk, Faults, Latency, Operation, Read, ReadOnlyDisk, RealDisk, Space,
+    Syncer, Usage, local_hour, lock_holder,
 };
 pub use dispatch::tags::delivery_delays;
 pub use error::{AppendError, Damage, FollowError, OpenError, PushError, ReadError};
-pub use fence::Unfinished;
-pub use file_sizes::FoundSize;
+pub use fence::OperationsInFlight;
+pub use file_sizes::SizeMismatch;
 pub use flusher::{FlushOutcome, Flushes};
-pub use heal_list::Progress;
+pub use heal_list::HealProgress;
 pub use index::{KeyMatch, KeyMatches, KeyQuery};
 pub use keys::KeyKind;
-pub use log::GaveBack;
+pub use log::FreedSpace;
 pub use prefetch::prefetch;
 pub use queue::batched::batched_topics;
 pub use queue::{Queue, Unit};
-pub use read::{Boundary, Numbered};
-pub use recover::{Gap, Recovered};
+pub use read::{Boundary, CqUnit};
+pub use recover::{Gap, OpenReport};
 pub use retention::{
-    Deletion, Forecast, Level, LogFile, Reason, Retained, RetentionSettings, Round, Situation, SpaceView,
-    Unconsumed, UsageLimit, decide, percent,
+    Deletion, Forecast, Level, LogFile, Reason, RetentionRound, RetentionSettings, RoundResult, Situation,
+    SpaceView, UnconsumedPolicy, UsageLimit, decide, percent,
 };
 pub use store::Store;
 pub use watermark::WaitOutcome;

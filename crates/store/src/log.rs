@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 
 use directories::Directories;
-pub use removal::GaveBack;
-use removal::Removed;
+pub use removal::FreedSpace;
+use removal::RemovedFiles;
 
 /// File of the commit log.
 pub(crate) struct Segment {
@@ -35,7 +35,7 @@ pub(crate) struct Log {
     segments: RwLock<Vec<Arc<Segment>>>,
     /// Log position before which everything is being removed and counts as deleted. Only grows.
     removed_below: AtomicU64,
-    removed: Removed,
+    removed: RemovedFiles,
     /// Lock of file creation, so that the appender and the preallocation thread do not both create a file.
     making: Mutex<()>,
     /// Whether space is taken for a file that is not listed yet.
@@ -51,7 +51,7 @@ impl Log {
             disk,
             segments: RwLock::default(),
             removed_below: AtomicU64::new(0),
-            removed: Removed::default(),
+            removed: RemovedFiles::default(),
             making: Mutex::default(),
             takes_space: AtomicBool::new(false),
             ahead: Default::default(),

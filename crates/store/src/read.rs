@@ -3,8 +3,8 @@
 
 mod check;
 
-pub use check::Numbered;
-pub(crate) use check::{Damaged, leads_to_it};
+pub use check::CqUnit;
+pub(crate) use check::{DamagedRecords, leads_to_it};
 
 use crate::disk::Read;
 use crate::error::{Damage, ReadError, Result};
@@ -13,8 +13,9 @@ use crate::planted::{self, Bug};
 use crate::queue::{Queue, Unit};
 use crate::read_ahead::ReadAhead;
 use crate::state::State;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
-use wire::record::{RecordView, peek_store_timestamp};
+use wire::record::{RecordError, RecordView, peek_store_timestamp};
 use wire::units::{LogOffset, QueueOffset};
 
 /// Which message a search by store time returns (`BoundaryType`).
@@ -34,12 +35,12 @@ const GONE: &str = "the log file was deleted";
 pub(crate) struct Reader<'a> {
     pub(crate) state: &'a State,
     pub(crate) ahead: &'a ReadAhead,
-    pub(crate) damaged: &'a Damaged,
+    pub(crate) damaged: &'a DamagedRecords,
     pub(crate) lost: &'a LostQueues,
 }
 
 /// State of a read of several messages.
-struct Reading<'a> {
+struct ReadState<'a> {
     queue: Option<&'a Queue>,
     damaged: Vec<Damage>,
     /// Whether a unit was wrong and is being rebuilt.
@@ -103,19 +104,80 @@ impl Reader<'_> {
         length.min(usize::try_from(left).unwrap_or(usize::MAX))
     }
 
+    /// Like [`Self::read`], for a piece of the log that a slave gets ([`Self::sendable`]). Behind the fence the piece comes from
+    /// checked records, as far as the log is not flushed, because pages may have become zeros and a slave checks the body alone.
+    pub(crate) fn read_for_slave(
+        &self,
+        from: LogOffset,
+        length: usize,
+        out: &mut Vec<u8>,
+        resident: bool,
+    ) -> Result<Read> {
+        let (end, flushed) = (from + length as u64, LogOffset::new(self.state.flushed.get()));
+        if !self.state.fence.is_up() || end <= flushed {
+            return self.read(from, length, out, resident);
+        }
+        let kept = out.len();
+        let read = self.read_checked(from..end, flushed, out, resident);
+        if !matches!(read, Ok(Read::Done)) {
+            out.truncate(kept);
+        }
+        read
+    }
+
+    /// Reads a range within a file, and checks the records that begin at or behind `flushed`.
+    fn read_checked(
+        &self,
+        Range { start: from, end }: Range<LogOffset>,
+        flushed: LogOffset,
+        out: &mut Vec<u8>,
+        resident: bool,
+    ) -> Result<Read> {
+        let segment_bytes = self.state.config.segment_bytes;
+        let base = from.get() - from.get() % segment_bytes;
+        let first = flushed.max(LogOffset::new(base));
+        let (boundary, mut record) = (&self.damaged.boundary, Vec::new());
+        let mut at = LogOffset::new(boundary.load(Ordering::Relaxed));
+        if !(first..=from).contains(&at) {
+            at = first;
+        }
+        if from < at && self.read(from, at.since(from) as usize, out, resident)? == Read::NotResident {
+            return Ok(Read::NotResident);
+        }
+        while at < end {
+            boundary.store(at.get(), Ordering::Relaxed);
+            record.clear();
+            let read = match self.record_at(at, &mut record, resident) {
+                Err(ReadError::Record { source: RecordError::Blank { .. }, .. }) => {
+                    let left = base + segment_bytes - at.get();
+                    self.read(at, self.sendable(at, left as usize), &mut record, resident)
+                }
+                read => read,
+            };
+            if read? == Read::NotResident {
+                return Ok(Read::NotResident);
+            }
+            let (skipped, wanted) = (from.get().saturating_sub(at.get()), end.since(at));
+            let wanted = record.len().min(wanted as usize);
+            out.extend_from_slice(&record[(skipped as usize).min(wanted)..wanted]);
+            at = at + record.len() as u64;
+        }
+        Ok(Read::Done)
+    }
+
     pub(crate) fn read_units(&self, units: &[Unit], out: &mut Vec<u8>, resident: bool) -> Result<Read> {
         if !resident {
             self.ahead.bring_in(self.state, units.iter());
         }
         let numbered =
-            |index: usize| units.get(index).map(|&unit| Numbered { offset: QueueOffset::ZERO, unit });
+            |index: usize| units.get(index).map(|&unit| CqUnit { offset: QueueOffset::ZERO, unit });
         self.read_each(None, numbered, out, resident)
     }
 
     pub(crate) fn read_messages(
         &self,
         queue: &Queue,
-        messages: &[Numbered],
+        messages: &[CqUnit],
         out: &mut Vec<u8>,
         resident: bool,
     ) -> Result<Read> {
@@ -130,12 +192,12 @@ impl Reader<'_> {
     fn read_each(
         &self,
         queue: Option<&Queue>,
-        message: impl Fn(usize) -> Option<Numbered>,
+        message: impl Fn(usize) -> Option<CqUnit>,
         out: &mut Vec<u8>,
         resident: bool,
     ) -> Result<Read> {
         let kept = out.len();
-        let mut reading = Reading { queue, damaged: Vec::new(), is_rebuilding: false };
+        let mut reading = ReadState { queue, damaged: Vec::new(), is_rebuilding: false };
         let mut next = 0;
         while let Some(first) = message(next) {
             let index = next;
@@ -192,13 +254,13 @@ impl Reader<'_> {
     /// proves that the unit is damaged.
     fn read_one(
         &self,
-        reading: &mut Reading<'_>,
+        reading: &mut ReadState<'_>,
         index: usize,
-        message: Numbered,
+        message: CqUnit,
         out: &mut Vec<u8>,
         resident: bool,
     ) -> Result<Read> {
-        let Numbered { offset, unit } = message;
+        let CqUnit { offset, unit } = message;
         match self.read_range(unit.log_offset, unit.size as usize, out, resident) {
             Err(ReadError::Range { from, min, .. })
                 if from < min && reading.queue.is_some_and(|queue| offset < queue.min()) =>
@@ -225,8 +287,8 @@ impl Reader<'_> {
     /// Checks adjacent records and collects the damaged records.
     fn check_run(
         &self,
-        reading: &mut Reading<'_>,
-        run: impl Iterator<Item = (usize, Numbered)>,
+        reading: &mut ReadState<'_>,
+        run: impl Iterator<Item = (usize, CqUnit)>,
         mut bytes: &[u8],
     ) {
         for (index, message) in run {
@@ -260,11 +322,11 @@ impl Reader<'_> {
         let refuse = |source| ReadError::Record { at, source };
         if size > self.state.config.record_bytes_max.max(1 << 26) {
             let found = i64::try_from(size).unwrap_or(i64::MAX);
-            return Err(refuse(wire::record::RecordError::Length { size, field: "total", found }));
+            return Err(refuse(RecordError::Length { size, field: "total", found }));
         }
         // Check the magic before the size is trusted.
         if let Err(error) = RecordView::parse(&head)
-            && !matches!(error, wire::record::RecordError::Truncated { .. })
+            && !matches!(error, RecordError::Truncated { .. })
         {
             return Err(refuse(error));
         }

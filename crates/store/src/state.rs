@@ -7,12 +7,12 @@ use crate::digest::Digests;
 use crate::disk::Disk;
 use crate::dispatch::Rules;
 use crate::error::{AppendError, is_lack};
-use crate::fence::{Fence, Turns};
+use crate::fence::{Fence, OperationCounter};
 use crate::log::Log;
 use crate::queue::registry::Queues;
 use crate::queue::table;
 use crate::wake::{Clock, Signals, lock};
-use crate::watermark::{Deadlines, Done, UNLIMITED, Watermark};
+use crate::watermark::{Callback, Deadlines, UNLIMITED, Watermark};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use std::time::Duration;
 use wire::units::LogOffset;
 
 /// Reasons why a durable operation was not finished.
-pub(crate) enum Interrupted {
+pub(crate) enum Interruption {
     /// The disk is full. No data is lost, and the next round retries.
     NoSpace(io::Error),
     Fenced,
@@ -49,12 +49,12 @@ pub(crate) struct State {
     /// Next time at which the deadline thread answers waiting callers.
     pub(crate) deadlines: Deadlines,
     pub(crate) fence: Fence,
-    /// Numbers the writes of appends, so that `Unfinished` can show a write that hangs. Used under the appender's
+    /// Numbers the writes of appends, so that `OperationsInFlight` can show a write that hangs. Used under the appender's
     /// lock.
-    pub(crate) writes: Turns,
-    /// Numbers the flushes of the log, so that `Unfinished` can show a flush that hangs. Used under the flusher's
+    pub(crate) writes: OperationCounter,
+    /// Numbers the flushes of the log, so that `OperationsInFlight` can show a flush that hangs. Used under the flusher's
     /// lock.
-    pub(crate) flushes: Turns,
+    pub(crate) flushes: OperationCounter,
     pub(crate) clock: Arc<Clock>,
     /// Content of the `checkpoint` file.
     pub(crate) page: Mutex<Checkpoint>,
@@ -76,8 +76,8 @@ impl State {
             truncations: AtomicU64::new(0),
             deadlines: Deadlines::new(clock.now()),
             fence: Fence::default(),
-            writes: Turns::default(),
-            flushes: Turns::default(),
+            writes: OperationCounter::default(),
+            flushes: OperationCounter::default(),
             clock,
             page: Mutex::default(),
             digests: Digests::new(&config.root, config.segment_bytes, disk.clone()),
@@ -105,7 +105,13 @@ impl State {
 
     /// Calls `done` once a watermark has reached `end`, when that becomes impossible, or after `timeout`. Returns whether the
     /// caller waits.
-    pub(crate) fn when(&self, watermark: &Watermark, end: LogOffset, timeout: Duration, done: Done) -> bool {
+    pub(crate) fn when(
+        &self,
+        watermark: &Watermark,
+        end: LogOffset,
+        timeout: Duration,
+        done: Callback,
+    ) -> bool {
         let deadline = self.clock.now() + timeout;
         let waits = watermark.when(end.get(), Some(deadline), || self.fence.reason(), done);
         if waits {
@@ -115,7 +121,7 @@ impl State {
     }
 
     /// Changes the content of the `checkpoint` file and makes it durable.
-    pub(crate) fn save_page(&self, change: impl FnOnce(&mut Checkpoint)) -> Result<(), Interrupted> {
+    pub(crate) fn save_page(&self, change: impl FnOnce(&mut Checkpoint)) -> Result<(), Interruption> {
         let mut page = lock(&self.page);
         let mut changed = *page;
         change(&mut changed);
@@ -144,21 +150,21 @@ impl State {
 
     /// Handles a failed write. Lack of space may be retried, because the write does not count yet. Any other error
     /// fences the store.
-    pub(crate) fn failed(&self, what: &str, error: io::Error) -> Interrupted {
-        if is_lack(&error) { Interrupted::NoSpace(error) } else { self.fatal(what, &error) }
+    pub(crate) fn failed(&self, what: &str, error: io::Error) -> Interruption {
+        if is_lack(&error) { Interruption::NoSpace(error) } else { self.fatal(what, &error) }
     }
 
     /// The outcome of a write or flush that must not be retried: the store is fenced.
-    pub(crate) fn fatal(&self, what: &str, error: &io::Error) -> Interrupted {
+    pub(crate) fn fatal(&self, what: &str, error: &io::Error) -> Interruption {
         self.put_up_fence(&format!("{what}: {error}"));
-        Interrupted::Fenced
+        Interruption::Fenced
     }
 
-    pub(crate) fn explain(&self, interrupted: Interrupted) -> AppendError {
+    pub(crate) fn explain(&self, interrupted: Interruption) -> AppendError {
         match (interrupted, self.fence.reason()) {
-            (Interrupted::NoSpace(error), _) => AppendError::NoSpace(error),
-            (Interrupted::Fenced, Some(reason)) => AppendError::Fenced(reason),
-            (Interrupted::Fenced, None) => AppendError::Closed,
+            (Interruption::NoSpace(error), _) => AppendError::NoSpace(error),
+            (Interruption::Fenced, Some(reason)) => AppendError::Fenced(reason),
+            (Interruption::Fenced, None) => AppendError::Closed,
         }
     }
 

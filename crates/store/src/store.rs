@@ -11,12 +11,12 @@ use crate::batch::{Batch, Message};
 use crate::config::Config;
 use crate::disk::{Disk, LOCK_FILE};
 use crate::error::{AppendError, OpenError, PushError};
-use crate::fence::Unfinished;
+use crate::fence::OperationsInFlight;
 use crate::flusher::{FlushOutcome, Flushes};
-use crate::heal_list::Progress;
+use crate::heal_list::HealProgress;
 use crate::queue::batched::BATCH_UNIT_BYTES;
 use crate::queue::{Queue, UNIT_BYTES};
-use crate::recover::Recovered;
+use crate::recover::OpenReport;
 use crate::wake::{Clock, lock};
 use parts::Parts;
 use shell::{Engines, Workers};
@@ -32,7 +32,7 @@ use wire::units::{LogOffset, QueueOffset};
 /// Dropping it without [`Store::close`] stops its threads and leaves the files as a crash would.
 pub struct Store {
     pub(crate) parts: Arc<Parts>,
-    recovered: Recovered,
+    recovered: OpenReport,
     workers: Mutex<Workers>,
     /// Engines of a store without threads.
     engines: Mutex<Engines>,
@@ -99,19 +99,19 @@ impl Store {
     }
 
     /// Returns the findings and actions of the opening.
-    pub fn recovered(&self) -> &Recovered {
+    pub fn recovered(&self) -> &OpenReport {
         &self.recovered
     }
 
     /// Progress of the healer: queue files to check after opening, lost queues to rebuild.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> HealProgress {
         self.parts.lost.progress()
     }
 
     /// Schedules a rebuild of a queue's units from the log, for a caller that found a unit without its record. Reads
     /// of these units fail with [`crate::ReadError::Rebuilding`] until the rebuild ends.
     pub fn rebuild(&self, queue: &Arc<Queue>, offsets: Range<QueueOffset>) {
-        self.parts.lost.lose(queue, offsets.start.get(), offsets.end.get());
+        self.parts.lost.mark_lost(queue, offsets.start.get(), offsets.end.get());
     }
 
     /// Waits until all queue files were checked after opening and lost queues are rebuilt, or their rebuild has
@@ -277,9 +277,9 @@ impl Store {
     }
 
     /// The operations on the log that the disk has not finished.
-    pub fn unfinished(&self) -> Unfinished {
+    pub fn unfinished(&self) -> OperationsInFlight {
         let state = &self.parts.state;
-        Unfinished { write: state.writes.unfinished(), flush: state.flushes.unfinished() }
+        OperationsInFlight { write: state.writes.unfinished(), flush: state.flushes.unfinished() }
     }
 
     /// Makes everything durable, writes the checkpoint, removes preallocated files and ends the threads. Later

@@ -32,12 +32,12 @@ pub(crate) const UNLIMITED: u64 = u64::MAX;
 
 /// Callback of a waiter. Called once, on the thread that moves the watermark or on a thread of the store, so it must
 /// be quick.
-pub(crate) type Done = Box<dyn FnOnce(WaitOutcome) + Send>;
+pub(crate) type Callback = Box<dyn FnOnce(WaitOutcome) + Send>;
 
 struct Waiter {
     end: u64,
     deadline: Option<Instant>,
-    done: Done,
+    done: Callback,
 }
 
 /// A position of the log that only rises, except when the log is truncated, and the callers that wait for it.
@@ -87,7 +87,7 @@ impl Watermark {
     }
 
     /// Number of waiters whose position was reached.
-    pub(crate) fn reached(&self) -> u64 {
+    pub(crate) fn reached_count(&self) -> u64 {
         self.reached.load(Ordering::Relaxed)
     }
 
@@ -114,7 +114,7 @@ impl Watermark {
         end: u64,
         deadline: Option<Instant>,
         refusal: impl FnOnce() -> Option<String>,
-        done: Done,
+        done: Callback,
     ) -> bool {
         if self.get() >= end {
             done(WaitOutcome::Reached);

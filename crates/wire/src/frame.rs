@@ -30,7 +30,7 @@ pub const HEADER_BYTES_MAX: usize = (1 << 24) - 1;
 
 /// Flag bit of a response.
 pub const FLAG_RESPONSE: i32 = 1;
-/// Flag bit of a request that wants no answer.
+/// Flag bit of a request that wants no response.
 pub const FLAG_ONE_WAY: i32 = 2;
 
 /// Encoding of a header (`SerializeType`); both kinds may be used on one connection.
@@ -83,7 +83,7 @@ pub fn frame_length(bytes: &[u8]) -> Result<Option<usize>, FrameError> {
 /// A decoded command, borrowing the buffer it arrived in.
 #[derive(Clone, Debug)]
 pub struct Command<'a> {
-    /// Encoding of the header; an answer uses the same.
+    /// Encoding of the header; a response uses the same.
     pub encoding: Encoding,
     /// Request code, or response code when [`Command::is_response`].
     pub code: i32,
@@ -91,7 +91,7 @@ pub struct Command<'a> {
     pub language: Option<Language>,
     /// Version ordinal of the sender.
     pub version: i32,
-    /// Request id; an answer repeats it.
+    /// Request id; a response repeats it.
     pub opaque: i32,
     /// [`FLAG_RESPONSE`] and [`FLAG_ONE_WAY`].
     pub flag: i32,
@@ -139,18 +139,18 @@ impl<'a> Command<'a> {
         Ok(parts.into_command(fields))
     }
 
-    /// Whether this is the answer to a request.
+    /// Whether this is the response to a request.
     pub fn is_response(&self) -> bool {
         self.flag & FLAG_RESPONSE != 0
     }
 
-    /// Whether the sender wants no answer, not even an error.
+    /// Whether the sender wants no response, not even an error.
     pub fn is_one_way(&self) -> bool {
         self.flag & FLAG_ONE_WAY != 0
     }
 
-    /// The head of the answer to this command: with the same request id and encoding.
-    pub fn reply(&self, code: i32) -> Head<'static> {
+    /// The head of the response to this command: with the same request id and encoding.
+    pub fn response(&self, code: i32) -> Head<'static> {
         Head::response(self.encoding, code, self.opaque)
     }
 }

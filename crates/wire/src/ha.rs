@@ -60,7 +60,7 @@ pub struct EpochStart {
 /// Errors of a replication frame. The receiver closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// A field that is never negative is.
+    /// A field is negative that must be zero or more.
     #[error("{field} is {found}, expected zero or more")]
     Negative {
         /// Name of the field.
@@ -82,7 +82,7 @@ pub enum FrameError {
         /// Value of the field.
         found: i32,
     },
-    /// The epoch list of a handshake reply has a size that is no multiple of an entry's, or too many entries.
+    /// The epoch list of a handshake response has a size that is no multiple of an entry's, or too many entries.
     #[error("epoch list of {found} bytes, expected a multiple of 12 up to {max}")]
     EpochListSize {
         /// Largest list in bytes.
@@ -90,7 +90,7 @@ pub enum FrameError {
         /// Bytes announced.
         found: usize,
     },
-    /// The epoch list of a handshake reply does not rise from entry to entry.
+    /// The epoch list of a handshake response does not rise from entry to entry.
     #[error("epoch {epoch} from {start} does not lie behind the entry before it")]
     EpochOrder {
         /// Epoch of the entry that does not rise.

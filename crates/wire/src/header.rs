@@ -7,5 +7,5 @@ mod send;
 mod tests;
 
 pub use end::{Decision, EndTransaction};
-pub use pull::{PullHeader, PullReply, pull_flag};
-pub use send::{SendHeader, SendReply};
+pub use pull::{PullHeader, PullResponseHeader, pull_flag};
+pub use send::{SendHeader, SendResponseHeader};

@@ -17,7 +17,7 @@
 //! | name without quotes, comma behind the last member | refused, as by fastjson 2 | - | - |
 //! | non-ASCII text | raw or `\uXXXX` | raw | `\uXXXX` |
 //!
-//! The writer emits no whitespace: the Go client splits route answers at commas and colons.
+//! The writer emits no whitespace: the Go client splits route responses at commas and colons.
 
 mod read;
 mod scan;

@@ -8,7 +8,7 @@
 //! - [`ha`]: the frames of replication between brokers.
 //! - [`names`]: the names of topics and groups that RocketMQ fixes.
 //! - [`recall`]: the recall handle of a timed message.
-//! - [`pop`]: the receipt handles of popped messages, and the offset fields of pop answers.
+//! - [`pop`]: the receipt handles of popped messages, and the offset fields of pop responses.
 //! - [`defaults`]: the defaults of RocketMQ's settings.
 //! - [`seal`]: a signed field of Vostok's own callers, against recorded requests.
 //! - [`json`], [`body`]: the JSON dialect of bodies and configuration files, and their types.

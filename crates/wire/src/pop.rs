@@ -1,4 +1,4 @@
-//! Text formats of pop consumption (`ExtraInfoUtil`): receipt handles, and the offset fields in the answer to a pop.
+//! Text formats of pop consumption (`ExtraInfoUtil`): receipt handles, and the offset fields in the response to a pop.
 //!
 //! | text | form | example |
 //! |---|---|---|
@@ -150,7 +150,7 @@ pub struct Deliveries {
     pub least: i32,
 }
 
-/// Text form of [`QueueOffsets`]: fields in the answer to a pop.
+/// Text form of [`QueueOffsets`]: fields in the response to a pop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OffsetTexts {
     /// The field `startOffsetInfo`.

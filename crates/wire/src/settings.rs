@@ -15,7 +15,9 @@ pub use address::{
     BROKER_PORT, CONTROLLER_PORT, HA_PORT, NAMESRV_PORT, addresses, is_host, name_servers, variable,
     with_port,
 };
-pub use codec::{Codec, Exact, Hidden, Milliseconds, Plain, Read, Setting, exact_switch, switch};
+pub use codec::{
+    Codec, Exact, FunctionCodec, Milliseconds, Plain, SecretCodec, Setting, exact_switch, switch,
+};
 pub use file::{ConfigError, FileError, FileSettings};
 pub use property::{Effect, Fault, Finding, Property};
 
@@ -24,7 +26,7 @@ pub use property::{Effect, Fault, Finding, Property};
 /// effect.
 pub const AFTER_RESTART: &str = "countsAfterRestart";
 
-/// Field of the answer to `GET_BROKER_CONFIG` in which a broker of Vostok tells the sources of its settings, as
+/// Field of the response to `GET_BROKER_CONFIG` in which a broker of Vostok tells the sources of its settings, as
 /// `name=file;name=run-time`. A setting that is not in the field has its default.
 pub const SOURCES: &str = "settingSources";
 

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use client::{
-    Client, Config, From, Message, MessageQueue, Producer, PushConfig, PushConsumer, Received, Verdict,
+    Client, Config, ConsumeFrom, ConsumeStatus, Message, MessageQueue, Producer, PushConfig, PushConsumer,
+    Received,
 };
 
 use crate::Arguments;
@@ -44,8 +45,8 @@ impl Judge {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self, member: usize, messages: &[Received]) -> Verdict {
-        let Some(first) = messages.first() else { return Verdict::Done };
+    fn look(&self, member: usize, messages: &[Received]) -> ConsumeStatus {
+        let Some(first) = messages.first() else { return ConsumeStatus::Done };
         let other = self.seen().inside.insert(first.queue.clone(), member);
         if let Some(other) = other {
             let text = format!("members {other} and {member} both have queue {}", first.queue.queue_id);
@@ -55,7 +56,7 @@ impl Judge {
             self.note(member, message);
         }
         self.seen().inside.remove(&first.queue);
-        Verdict::Done
+        ConsumeStatus::Done
     }
 
     fn note(&self, member: usize, message: &Received) {
@@ -84,7 +85,7 @@ struct Member {
 
 async fn join(namesrv: &str, judge: &Judge, number: usize) -> Result<Member, client::Error> {
     let client = Client::start(Config::new(namesrv))?;
-    let config = PushConfig { from: From::First, threads: 4, ..PushConfig::new(GROUP, TOPIC, "*") };
+    let config = PushConfig { from: ConsumeFrom::First, threads: 4, ..PushConfig::new(GROUP, TOPIC, "*") };
     let judge = judge.clone();
     let listener = move |messages: &[Received]| judge.look(number, messages);
     let consumer = PushConsumer::start_orderly(&client, config, listener).await?;

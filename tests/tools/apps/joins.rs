@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use client::{
-    Client, Config, From, Message, MessageQueue, Producer, PushConfig, PushConsumer, Received, Verdict,
+    Client, Config, ConsumeFrom, ConsumeStatus, Message, MessageQueue, Producer, PushConfig, PushConsumer,
+    Received,
 };
 
 use crate::Arguments;
@@ -21,20 +22,21 @@ const MEMBERS: usize = 10;
 /// The last message each member had of each queue.
 type Last = Arc<Mutex<BTreeMap<(usize, Arc<MessageQueue>), Instant>>>;
 
-fn start(member: usize, last: &Last) -> impl Fn(&[Received]) -> Verdict + Send + Sync + 'static {
+fn start(member: usize, last: &Last) -> impl Fn(&[Received]) -> ConsumeStatus + Send + Sync + 'static {
     let last = last.clone();
     move |messages: &[Received]| {
         for message in messages {
             let key = (member, message.queue.clone());
             last.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Instant::now());
         }
-        Verdict::Done
+        ConsumeStatus::Done
     }
 }
 
 async fn join(namesrv: &str, member: usize, last: &Last) -> Result<(Client, PushConsumer), client::Error> {
     let client = Client::start(Config::new(namesrv))?;
-    let config = PushConfig { from: From::First, threads: 1, ..PushConfig::new("Joiners", TOPIC, "*") };
+    let config =
+        PushConfig { from: ConsumeFrom::First, threads: 1, ..PushConfig::new("Joiners", TOPIC, "*") };
     let consumer = PushConsumer::start(&client, config, start(member, last)).await?;
     Ok((client, consumer))
 }

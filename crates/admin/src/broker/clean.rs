@@ -7,13 +7,14 @@ use serde::Serialize;
 use std::time::Duration;
 use wire::codes::request;
 
-/// Time between two looks at a log that is to be cleaned, and looks at most. A round of retention begins at once.
+/// Time between two looks at a log that is to be cleaned. A broker begins to clean at once.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Most looks at a log that is to be cleaned.
 const LOOKS_MAX: usize = 10;
 
 /// Brokers that cleaned up.
 #[derive(Serialize)]
-pub(super) struct Cleaned {
+pub(super) struct CleanedBrokers {
     brokers: Vec<String>,
     /// Effect on the commit logs; empty for other operations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -31,20 +32,24 @@ struct CleanedLog {
     held_by: String,
 }
 
-impl Typed for Cleaned {
+impl Typed for CleanedBrokers {
     fn mqadmin(&self, _: &Arguments) -> String {
         "success\n".to_owned()
     }
 }
 
-pub(super) async fn clean(session: &Session, arguments: &Arguments, code: i32) -> Result<Cleaned, Error> {
+pub(super) async fn clean(
+    session: &Session,
+    arguments: &Arguments,
+    code: i32,
+) -> Result<CleanedBrokers, Error> {
     let brokers = targets(session, arguments).await?;
     session.change_all(&brokers, &Request::new(code)).await?;
-    Ok(Cleaned { brokers, logs: Vec::new() })
+    Ok(CleanedBrokers { brokers, logs: Vec::new() })
 }
 
 /// Makes brokers delete expired files of their commit logs. Returns the freed bytes and the reason why files are kept.
-pub(super) async fn clean_log(session: &Session, arguments: &Arguments) -> Result<Cleaned, Error> {
+pub(super) async fn clean_log(session: &Session, arguments: &Arguments) -> Result<CleanedBrokers, Error> {
     let brokers = targets(session, arguments).await?;
     let mut before = Vec::new();
     for broker in &brokers {
@@ -57,10 +62,11 @@ pub(super) async fn clean_log(session: &Session, arguments: &Arguments) -> Resul
             logs.extend(cleaned(session, broker, min).await);
         }
     }
-    Ok(Cleaned { brokers, logs })
+    Ok(CleanedBrokers { brokers, logs })
 }
 
-/// Asks for the log until its smallest offset differs from `min`.
+/// Looks at a broker's log until the smallest offset is greater than `min`, at most [`LOOKS_MAX`]
+/// times.
 async fn cleaned(session: &Session, broker: &str, min: Option<u64>) -> Option<CleanedLog> {
     let min = min?;
     let mut log_now = log(session, broker).await?;

@@ -4,44 +4,10 @@ use crate::operation::Typed;
 use crate::request::{Request, body};
 use crate::text::{Table, time_to_ms};
 use crate::{Arguments, Error, Session};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fmt::Write as _;
+use wire::body::{HaConnectionRuntimeInfo, HaRuntimeInfo};
 use wire::codes::request;
-
-/// The answer to `GET_BROKER_HA_STATUS` (`HARuntimeInfo`).
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Replication {
-    master: bool,
-    master_commit_log_max_offset: i64,
-    in_sync_slave_nums: i64,
-    ha_connection_info: Vec<SlaveStatus>,
-    ha_client_runtime_info: OwnStatus,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct SlaveStatus {
-    addr: String,
-    slave_ack_offset: i64,
-    diff: i64,
-    in_sync: bool,
-    transferred_byte_in_second: i64,
-    transfer_from_where: i64,
-}
-
-/// A slave's own account.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct OwnStatus {
-    master_addr: String,
-    max_offset: i64,
-    transferred_byte_in_second: i64,
-    last_read_timestamp: i64,
-    last_write_timestamp: i64,
-    master_flush_offset: i64,
-    connection_addr: Option<String>,
-}
 
 /// A replica, as its master or it itself sees it.
 #[derive(Default, Serialize)]
@@ -60,7 +26,7 @@ pub struct ReplicaStatus {
     pub in_sync: Option<bool>,
     /// Bytes that the slave gets per second.
     pub bytes_per_second: i64,
-    /// The slave's end of its connection, by the account of a slave of Vostok.
+    /// Local address of the slave's connection to its master; only slaves of Vostok report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
 }
@@ -98,7 +64,7 @@ pub(super) async fn replication(session: &Session, arguments: &Arguments) -> Res
     let mut outcomes = Vec::new();
     for broker in session.masters(arguments).await? {
         let reply = session.look(&broker, &Request::new(request::GET_BROKER_HA_STATUS)).await;
-        let status = reply.and_then(|reply| body::<Replication>(&broker, &reply));
+        let status = reply.and_then(|reply| body::<HaRuntimeInfo>(&broker, &reply));
         outcomes.push(status.map(|status| (broker, status)));
     }
     let mut all = Replicas { rows: Vec::new(), text: String::new() };
@@ -109,11 +75,11 @@ pub(super) async fn replication(session: &Session, arguments: &Arguments) -> Res
     Ok(all)
 }
 
-fn replicas(broker: &str, status: Replication) -> Vec<ReplicaStatus> {
+fn replicas(broker: &str, status: HaRuntimeInfo) -> Vec<ReplicaStatus> {
     if !status.master {
         let own = status.ha_client_runtime_info;
         return vec![ReplicaStatus {
-            master: own.master_addr,
+            master: own.master_addr.unwrap_or_default(),
             master_offset: None,
             slave: broker.to_owned(),
             slave_offset: Some(own.max_offset),
@@ -123,7 +89,7 @@ fn replicas(broker: &str, status: Replication) -> Vec<ReplicaStatus> {
             connection: own.connection_addr,
         }];
     }
-    let slave = |slave: Option<SlaveStatus>| ReplicaStatus {
+    let slave = |slave: Option<HaConnectionRuntimeInfo>| ReplicaStatus {
         master: broker.to_owned(),
         master_offset: Some(status.master_commit_log_max_offset),
         slave_offset: slave.as_ref().map(|slave| slave.slave_ack_offset),
@@ -139,14 +105,14 @@ fn replicas(broker: &str, status: Replication) -> Vec<ReplicaStatus> {
     }
 }
 
-fn replication_text(broker: &str, status: &Replication) -> String {
+fn replication_text(broker: &str, status: &HaRuntimeInfo) -> String {
     let kilobytes = |bytes: i64| format!("{:.2}", bytes as f64 / 1024.0);
     let mut out = String::new();
     if !status.master {
         let own = &status.ha_client_runtime_info;
         let speed = kilobytes(own.transferred_byte_in_second);
         let (read, write) = (time_to_ms(own.last_read_timestamp), time_to_ms(own.last_write_timestamp));
-        let _ = writeln!(out, "\n#MasterAddr\t{}", own.master_addr);
+        let _ = writeln!(out, "\n#MasterAddr\t{}", own.master_addr.as_deref().unwrap_or_default());
         let _ = writeln!(out, "#CommitLogMaxOffset\t{}", own.max_offset);
         let _ = writeln!(out, "#TransferSpeed(KB/s)\t{speed}");
         let _ = writeln!(out, "#LastReadTime\t{read}\n#LastWriteTime\t{write}");

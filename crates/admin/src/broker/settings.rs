@@ -4,7 +4,7 @@ use crate::operation::{Typed, Written};
 use crate::request::Request;
 use crate::session::Member;
 use crate::{Arguments, Error, Session, without_secrets};
-use client::Reply;
+use client::Response;
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,11 +128,11 @@ pub(crate) async fn read(session: &Session, address: &str) -> Result<BTreeMap<St
     values(address, &ask(session, address).await?)
 }
 
-async fn ask(session: &Session, address: &str) -> Result<Reply, Error> {
+async fn ask(session: &Session, address: &str) -> Result<Response, Error> {
     session.look(address, &Request::new(request::GET_BROKER_CONFIG)).await
 }
 
-fn values(address: &str, reply: &Reply) -> Result<BTreeMap<String, String>, Error> {
+fn values(address: &str, reply: &Response) -> Result<BTreeMap<String, String>, Error> {
     parse_key_values(&reply.body).map_err(|why| {
         Error::from(client::Error::Answer { address: address.to_owned(), why: why.to_string() })
     })
@@ -171,7 +171,7 @@ pub(super) fn title(broker: &Member, brokers: &[Member]) -> String {
 
 /// A setting that was changed on brokers.
 #[derive(Serialize)]
-pub(super) struct Changed {
+pub(super) struct ChangedSetting {
     brokers: Vec<String>,
     key: String,
     value: String,
@@ -180,13 +180,13 @@ pub(super) struct Changed {
     remarks: Vec<String>,
 }
 
-impl Typed for Changed {
+impl Typed for ChangedSetting {
     fn mqadmin(&self, _: &Arguments) -> String {
         self.brokers.iter().map(|broker| format!("update broker config success, {broker}\n")).collect()
     }
 }
 
-pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<Changed, Error> {
+pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<ChangedSetting, Error> {
     let (key, value) = (arguments.need("key")?.to_owned(), arguments.need("value")?.to_owned());
     let targets = session.targets(arguments).await?;
     let is_meant = |broker: &Member| broker.id == MASTER || arguments.is_on("all");
@@ -199,7 +199,7 @@ pub(super) async fn set(session: &Session, arguments: &Arguments) -> Result<Chan
     for broker in brokers.iter().filter(|_| is_checked) {
         needs_setting(session, broker, &key).await?;
     }
-    Ok(Changed { brokers, key, value, remarks })
+    Ok(ChangedSetting { brokers, key, value, remarks })
 }
 
 /// Changes a setting of name servers or controllers, and reads it again. `member` is the member of the answer with the

@@ -93,8 +93,9 @@ pub(super) async fn timer_engine(session: &Session, arguments: &Arguments) -> Re
     change_each(session, &session.masters(arguments).await?, &ask, &line).await
 }
 
-/// Lets brokers write their pop checkpoints to the revive topic. Unlike in `ExportPopRecordCommand` only `-d true` sends
-/// nothing; there only `-d false` does.
+/// Makes brokers of RocketMQ write their pop checkpoints from RocksDB to the revive topic. With
+/// `-d true` no request is sent. `ExportPopRecordCommand` of RocketMQ sends no request with
+/// `-d false`, and only then.
 pub(super) async fn pop_records(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
     let is_dry = arguments.is_on("dry");
     let (mut rows, mut text) = (Vec::new(), String::new());

@@ -1,7 +1,7 @@
 //! Texts of the doctor in both languages. The English text in the source is the key of the Chinese text in
 //! `words/zh/doctor.tsv`.
 
-use crate::{Lang, Words};
+use crate::{Lang, Words, Zone};
 use std::fmt::{Display, Write as _};
 
 /// Chinese texts by their English texts, with `{name}` for values in both.
@@ -42,6 +42,11 @@ impl Text {
     /// Returns the text in a language.
     pub fn of(&self, lang: Lang) -> &str {
         lang.pick(&self.en, &self.zh)
+    }
+
+    /// Returns the text in a language, with times in a zone instead of UTC.
+    pub fn in_zone(&self, lang: Lang, zone: &Zone) -> String {
+        zone.localized(self.of(lang))
     }
 }
 

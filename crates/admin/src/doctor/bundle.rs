@@ -67,7 +67,7 @@ pub(crate) fn ip(address: &str) -> Option<IpAddr> {
     address.rsplit_once(':')?.0.trim_matches(['[', ']']).parse().ok()
 }
 
-/// A name server's account of brokers and routes.
+/// Brokers and routes that a name server reports.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct NameServer {
@@ -88,7 +88,7 @@ pub(crate) struct NameServer {
     pub certificate_ends_ms: Option<i64>,
 }
 
-/// A broker that was there and is gone.
+/// A broker or proxy that was there and is gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Departed {
@@ -154,9 +154,9 @@ pub(crate) struct Broker {
     pub runtime: Option<BTreeMap<String, String>>,
     /// The settings. A setting that may hold a secret only has whether it is set.
     pub settings: Option<BTreeMap<String, String>>,
-    /// Permission bits of its topics.
+    /// Permission bits of the broker's topics, by name.
     pub topics: Option<BTreeMap<String, i32>>,
-    /// Further topics that it has.
+    /// Number of the broker's topics that are not in `topics`.
     pub topics_left_out: usize,
     pub replication: Option<Replication>,
     /// The delay levels of a master at which messages wait.
@@ -171,17 +171,18 @@ pub(crate) struct Broker {
     pub steady: BTreeSet<String>,
 }
 
-/// Waiting messages in an own queue of a broker, and the first of them if the broker gives it to the tools.
+/// Waiting messages in a queue of a system topic of a broker. Facts about the first waiting message
+/// are absent unless the broker lets operators read the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Head {
     pub queue: i32,
     pub waiting: i64,
-    /// When the first one was stored, ms since the epoch.
+    /// When the first waiting message was stored, ms since the epoch.
     pub stored_ms: Option<i64>,
-    /// When its producer made the first one, ms since the epoch by the producer's clock.
+    /// When a producer made the first waiting message, ms since the epoch by the producer's clock.
     pub born_ms: Option<i64>,
-    /// Group of its producer, of a half message.
+    /// Producer group of a half message; empty for other messages.
     pub producer_group: String,
     /// Number of times that the producer was asked for the outcome.
     pub checks: i64,
@@ -193,11 +194,13 @@ pub(crate) struct Head {
 pub(crate) struct DelayLevel {
     pub level: i32,
     pub waiting: i64,
-    /// When the first of them was due, ms since the epoch; absent when its broker does not give it to the tools.
+    /// When the first waiting message was due, ms since the epoch; absent if the broker does not
+    /// let operators read the queue.
     pub due_ms: Option<i64>,
 }
 
-/// Figures that Vostok answers with a constant for tools that require them. They say nothing about it.
+/// Figures that Vostok reports as constants, because RocketMQ's tools require them. The constants
+/// tell nothing about the broker.
 const CONSTANT_IN_VOSTOK: [&str; 6] = [
     "brokerActive",
     "dispatchBehindBytes",
@@ -245,14 +248,14 @@ impl Broker {
     }
 }
 
-/// Progress of the slaves of a master, by the master's account.
+/// Replication as a broker reports it: a master its slaves, a slave its connection to the master.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Replication {
     pub is_master: bool,
     pub in_sync: i64,
     pub slaves: Vec<Slave>,
-    /// The end of a slave of Vostok of the connection to its master.
+    /// Local address of a slave's connection to its master; only slaves of Vostok report it.
     pub connection: Option<String>,
 }
 
@@ -265,7 +268,7 @@ pub(crate) struct Slave {
     pub is_in_sync: bool,
 }
 
-/// A controller's account of its group.
+/// State of a group of controllers that a controller reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Controller {
@@ -389,7 +392,7 @@ pub(crate) struct Connection {
     pub version: String,
 }
 
-/// A member's own account of itself.
+/// State that a member of a group reports about itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Member {

@@ -16,6 +16,7 @@ use host::Facts;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Exit codes: nothing found; something found; could not look.
 const CLEAN: u8 = 0;
@@ -140,6 +141,7 @@ impl DoctorCommand {
             credentials: self.credentials.clone(),
             ..Access::default()
         };
+        let first = MachineLook::at(&machine_with(Vec::new()));
         let mut bundle = session(&access, async |session: &Session| {
             let mut bundle = gather(session, scope, now_ms).await?;
             // Who else runs under a broker's name is of no matter to one queue.
@@ -152,7 +154,8 @@ impl DoctorCommand {
         })?;
         let here = local_brokers(&bundle);
         if self.host == Host::Yes || self.host == Host::Auto && here.is_some() {
-            bundle.host = Some(Facts::read(&here.unwrap_or_else(|| machine_with(Vec::new()))));
+            let here = here.unwrap_or_else(|| machine_with(Vec::new()));
+            bundle.host = Some(first.again(&here, self.sample));
         }
         Ok(bundle)
     }
@@ -162,7 +165,8 @@ impl DoctorCommand {
             return Err(Error::Usage(format!("expected a directory as --store, found {}", store.display())));
         }
         let store = std::path::absolute(store)?;
-        let facts = Facts::read(&machine_with(vec![store]));
+        let here = machine_with(vec![store]);
+        let facts = MachineLook::at(&here).again(&here, self.sample);
         let rows = serde_json::to_value(os_script::rows(&facts)).expect("text only");
         let bundle = Bundle { format: FORMAT, taken_at_ms: now_ms(), host: Some(facts), ..Bundle::default() };
         let diagnosis = Diagnosis::of(&bundle, judge(&bundle, machine::CHECKS.iter()));
@@ -213,7 +217,8 @@ pub async fn diagnose(session: &Session, memory: &mut Memory, is_brief: bool) ->
     Watch::new(&bundle).finish(session, &mut bundle, now_ms).await;
     memory.note(&mut bundle);
     memory.groups.compare(session, &mut bundle).await;
-    bundle.host = local_brokers(&bundle).map(|here| Facts::read(&here));
+    let now_ms = bundle.taken_at_ms;
+    bundle.host = local_brokers(&bundle).map(|here| memory.note_machine(Facts::read(&here), now_ms));
     let mut verdicts = judge(&bundle, checks::all());
     memory.settle(&mut verdicts, bundle.taken_at_ms);
     Diagnosis { is_brief, ..Diagnosis::of(&bundle, verdicts) }
@@ -243,6 +248,29 @@ fn chain_text(chain: &Chain) -> String {
         None => writeln!(out, "It does not break as far as anybody says."),
     };
     out
+}
+
+/// A look at the machine, with its time.
+struct MachineLook(Facts, i64);
+
+impl MachineLook {
+    fn at(source: &host::Source) -> Self {
+        Self(Facts::read(source), now_ms())
+    }
+
+    /// Facts of the machine with the counts of the control group since this look, `seconds` later if a count is not 0. With 0 seconds
+    /// the counts are absent.
+    #[expect(clippy::disallowed_methods, reason = "the shell of a command that looks twice")]
+    fn again(&self, source: &host::Source, seconds: u16) -> Facts {
+        let left_ms = i64::from(seconds) * 1000 - (now_ms() - self.1);
+        if let Ok(left_ms @ 1..) = u64::try_from(left_ms)
+            && self.0.was_limited()
+        {
+            std::thread::sleep(Duration::from_millis(left_ms));
+        }
+        let now = Facts::read(source);
+        if seconds == 0 { now.since(&Facts::default()) } else { now.since(&self.0) }
+    }
 }
 
 /// This machine with all its brokers, and the disks of these directories.

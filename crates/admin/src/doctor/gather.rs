@@ -16,13 +16,13 @@ use super::secrets::without_secrets;
 use crate::broker::slave_behind;
 use crate::request::{Request, body, for_each};
 use crate::{Error, Session};
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 use wire::body::{
-    BrokerData, ClusterInfo, DEPARTED_BROKERS, DepartedBroker, REPLACED_BROKERS, ReplacedBroker,
-    TopicRouteData, TopicStats, TopicTable, WITH_DEPARTED_BROKERS, WITH_REPLACED_BROKERS, parse_key_values,
+    BrokerData, ClusterInfo, DEPARTED_BROKERS, DepartedBroker, HaRuntimeInfo, REPLACED_BROKERS,
+    ReplacedBroker, TopicRouteData, TopicStats, TopicTable, WITH_DEPARTED_BROKERS, WITH_REPLACED_BROKERS,
+    parse_key_values,
 };
 use wire::codes::request;
 use wire::json;
@@ -51,7 +51,8 @@ pub(super) struct Scope {
     pub topic: Option<String>,
     /// Only this group; all without it.
     pub group: Option<String>,
-    /// No group, and [`BRIEF_TOPICS`] topics: all servers of a cluster with very many names.
+    /// Whether groups are left out, and all topics except [`BRIEF_TOPICS`]. A look at the servers
+    /// of a cluster with very many topics and groups is brief.
     pub is_brief: bool,
 }
 
@@ -177,7 +178,7 @@ async fn table(session: &Session, address: &str) -> Result<Table, Error> {
     Ok((info.broker_addr_table.into_values().map(set).collect(), replaced, departed))
 }
 
-/// The queues of topics by a name server's account.
+/// The queues of topics, as a name server reports them.
 async fn routes(session: &Session, address: &str, topics: &[String]) -> BTreeMap<String, Vec<Route>> {
     let routes = for_each(topics, async |topic| {
         let ask = Request::new(request::GET_ROUTEINFO_BY_TOPIC).with("topic", topic);
@@ -212,30 +213,6 @@ fn members(servers: &[NameServer]) -> Vec<(BrokerSet, i64, String)> {
     found
 }
 
-/// The answer to `GET_BROKER_HA_STATUS` (`HARuntimeInfo`).
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct HaStatus {
-    master: bool,
-    in_sync_slave_nums: i64,
-    ha_connection_info: Vec<HaConnection>,
-    ha_client_runtime_info: HaClient,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct HaClient {
-    connection_addr: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct HaConnection {
-    addr: String,
-    diff: i64,
-    in_sync: bool,
-}
-
 /// Gathers the facts that a broker reports about itself. A broker that does not answer is asked nothing more.
 async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker {
     let address = known.address.clone();
@@ -253,7 +230,7 @@ async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker 
         Err(_) => (None, 0),
     };
     let status = session.look(&address, &Request::new(request::GET_BROKER_HA_STATUS)).await;
-    let status = status.and_then(|reply| body::<HaStatus>(&address, &reply)).ok();
+    let status = status.and_then(|reply| body::<HaRuntimeInfo>(&address, &reply)).ok();
     let replication = status.map(|status| Replication {
         is_master: status.master,
         in_sync: status.in_sync_slave_nums,
@@ -276,7 +253,8 @@ async fn broker(session: &Session, known: Broker, clock: fn() -> i64) -> Broker 
     broker
 }
 
-/// Replaces the ends of connections to masters by the addresses of the slaves, as far as the slaves are known.
+/// Replaces the addresses from which slaves connected to their masters by the addresses of the
+/// slaves, as far as the slaves are known.
 fn name_slaves(bundle: &mut Bundle) {
     let brokers = bundle.brokers.clone();
     for master in bundle.brokers.iter_mut().filter(|broker| broker.id == MASTER) {
@@ -318,7 +296,7 @@ pub(super) fn masters(bundle: &Bundle) -> impl Iterator<Item = &Broker> {
     bundle.brokers.iter().filter(|broker| broker.id == MASTER && broker.error.is_none())
 }
 
-/// The range of each queue of the topics, by the masters' account.
+/// The offset range of each queue of the topics, as the masters report it.
 async fn ranges(session: &Session, bundle: &Bundle, names: Vec<String>) -> Vec<Topic> {
     let topics = for_each(names, async |name| {
         let has = |broker: &&Broker| {

@@ -18,6 +18,9 @@ const GROUP_BYTES: u64 = 256 << 20;
 const NEEDS: Phrase = Phrase("facts of the machine");
 const CONTROL_GROUP: Phrase = Phrase("control group");
 const NEEDS_GROUPS: Phrase = Phrase("facts of a machine with control groups");
+const NEEDS_PERIODS: Phrase = Phrase("two looks at a machine with control groups (--sample)");
+/// Least number of scheduling periods between two looks, after which their counts are judged.
+const PERIODS_MIN: u64 = 10;
 
 pub(crate) const CHECKS: &[Check] = checks! {
     "open-files-limit", Warning, open_files,
@@ -47,9 +50,9 @@ pub(crate) const CHECKS: &[Check] = checks! {
     "clock-source", Warning, clock_source,
         "Reading the clock needs the kernel or the hypervisor each time", NEEDS;
     "control-group-memory", Warning, group_memory,
-        "The control group has little memory, or the kernel already ended processes in it", NEEDS_GROUPS;
+        "The control group has little memory, or the kernel ended processes in it between two looks", NEEDS_GROUPS;
     "control-group-processor", Warning, group_cpu,
-        "The control group has to wait for processor time in more than one of a hundred periods", NEEDS_GROUPS;
+        "The control group has to wait for processor time in more than one of twenty periods", NEEDS_PERIODS;
 };
 
 /// Looks at the facts of the machine, if there are any.
@@ -211,8 +214,8 @@ fn clock_source(bundle: &Bundle) -> Look {
 
 fn group_memory(bundle: &Bundle) -> Look {
     facts(bundle, |facts| {
-        let kills = facts.group_memory_kills?;
         let limit = facts.group_memory_max;
+        let kills = facts.group_memory_kills.or(limit.map(|_| 0))?;
         Found::when(kills > 0 || limit.is_some_and(|limit| limit < GROUP_BYTES), || {
             let limit = match limit.map(|limit| limit >> 20) {
                 Some(limit) => text!("limit {limit} MiB", limit),
@@ -227,8 +230,9 @@ fn group_memory(bundle: &Bundle) -> Look {
 
 fn group_cpu(bundle: &Bundle) -> Look {
     facts(bundle, |facts| {
-        let (throttled, periods) = facts.group_cpu_throttled?;
-        Found::when(throttled * 100 > periods, || {
+        let (throttled, periods) =
+            facts.group_cpu_throttled.filter(|(_, periods)| *periods >= PERIODS_MIN)?;
+        Found::when(throttled * 20 > periods, || {
             let limit = facts.group_cpu_milli.map_or(String::new(), |milli| format!(" ({milli} m)"));
             let figure = text!("{throttled} of {periods} periods{limit}", throttled, periods, limit);
             let advice = text!("give the container more processor time, or none of a limit");

@@ -6,6 +6,7 @@ use super::finding::{State, Verdict};
 use super::gather::masters;
 use super::standstill::Standstill;
 use crate::Lang;
+use host::Facts;
 use std::collections::BTreeMap;
 
 /// Time for which servers are remembered.
@@ -17,14 +18,18 @@ const HEARTBEATS_MS: i64 = 60_000;
 const SKEW_MS: i64 = 5000;
 /// Time after the last refused request for which the refusals are a finding.
 const REFUSED_MS: i64 = 8000;
-/// Checks whose findings can pass by themselves: members that rebalance, clients that restart, brokers that register.
-const PASSING: [&str; 6] = [
+/// Looks whose counts of the control group are remembered.
+const LOOKS_MAX: usize = 100;
+/// Checks whose findings can pass by themselves: members that rebalance, clients that restart, brokers that register or process what
+/// waited while they were stopped.
+const PASSING: [&str; 7] = [
     "group-offline-with-lag",
     "queue-without-owner",
     "queue-with-two-owners",
     "name-servers-disagree",
     "routes-disagree",
     "slave-not-connected",
+    "pop-revive-behind",
 ];
 /// Time after which a finding of a check in [`PASSING`] is shown, by fronts that look again and again.
 const SETTLE_MS: i64 = 4000;
@@ -41,6 +46,8 @@ pub struct Memory {
     looked_ms: i64,
     /// Counts of refused requests by address and name, each with the time of the look that found it grown.
     counts: BTreeMap<(String, &'static str), (f64, i64)>,
+    /// Counts of the control group of this machine, each with the time of its look; the first is [`REFUSED_MS`] old.
+    machine: Vec<(i64, Facts)>,
     /// Findings of checks in [`PASSING`] by check and subject, each with the time of the look that found it first; `None` before the
     /// first look, whose findings are all shown.
     passing: Option<BTreeMap<(&'static str, String), i64>>,
@@ -130,6 +137,20 @@ impl Memory {
         self.counts.retain(|(address, _), _| is_there(address));
     }
 
+    /// Replaces the counts of the control group by their growth within [`REFUSED_MS`], or since the look before.
+    pub(super) fn note_machine(&mut self, facts: Facts, now_ms: i64) -> Facts {
+        self.machine.push((now_ms, facts.counts()));
+        let is_old = |looks: &[(i64, Facts)]| now_ms.saturating_sub(looks[1].0) >= REFUSED_MS;
+        while self.machine.len() > LOOKS_MAX || self.machine.len() > 2 && is_old(&self.machine) {
+            self.machine.remove(0);
+        }
+        match &self.machine[..] {
+            // A single look cannot tell when the counts grew.
+            [_] => facts.since(&Facts::default()),
+            looks => facts.since(&looks[0].1),
+        }
+    }
+
     /// Whether a server came after this server in its place: a broker under its name and id, or a proxy on its machine.
     fn is_replaced(&self, gone: &Departed) -> bool {
         self.servers.values().any(|(since_ms, server)| {
@@ -192,6 +213,27 @@ mod tests {
         assert!(!is_found(2, "7") && is_found(4, "9") && is_found(12, "9"));
         assert!(!is_found(13, "9") && !is_found(14, "0"), "the broker started again");
         assert!(is_found(16, "1"));
+    }
+
+    #[test]
+    fn a_throttled_control_group_is_a_finding_while_it_is_throttled() {
+        let mut memory = Memory::default();
+        let mut look = |seconds: i64, throttled: u64, kills: u64| {
+            let facts = Facts {
+                group_cpu_throttled: Some((throttled, 1000 + u64::try_from(seconds).unwrap() * 10)),
+                group_memory_kills: Some(kills),
+                ..Facts::default()
+            };
+            let mut bundle = healthy();
+            bundle.host = Some(memory.note_machine(facts, bundle.taken_at_ms + seconds * 1000));
+            let checks = checks::all().filter(|check| check.code.starts_with("control-group-"));
+            let verdicts = judge(&bundle, checks);
+            [0, 1].map(|at: usize| verdicts[at].state)
+        };
+        let (pass, found) = (State::Pass, State::Finding);
+        assert_eq!(look(0, 900, 3), [State::Skip; 2], "the first look cannot tell when it was");
+        assert_eq!([look(2, 900, 3), look(4, 905, 4)], [[pass, pass], [found, found]]);
+        assert_eq!([look(11, 905, 4), look(13, 905, 4)], [[found, found], [pass, pass]]);
     }
 
     #[test]

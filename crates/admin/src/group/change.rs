@@ -3,7 +3,7 @@
 use super::policy_text;
 use crate::operation::{Typed, Written, change_each};
 use crate::request::Request;
-use crate::stats::{self, Created};
+use crate::stats::{self, CreatedConfig};
 use crate::{Arguments, Error, Session};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use wire::codes::request;
 use wire::json;
 use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 
-impl Typed for Created<SubscriptionGroupConfig> {
+impl Typed for CreatedConfig<SubscriptionGroupConfig> {
     fn mqadmin(&self, _: &Arguments) -> String {
         let created = self.brokers.iter().fold(String::new(), |mut out, broker| {
             let _ = writeln!(out, "create subscription group to {broker} success.");
@@ -80,12 +80,12 @@ fn config(arguments: &Arguments) -> Result<SubscriptionGroupConfig, Error> {
 pub(super) async fn create(
     session: &Session,
     arguments: &Arguments,
-) -> Result<Created<SubscriptionGroupConfig>, Error> {
+) -> Result<CreatedConfig<SubscriptionGroupConfig>, Error> {
     let config = config(arguments)?;
     let brokers = session.masters(arguments).await?;
     let ask = Request::new(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP).body(json::to_vec(&config));
     session.change_all(&brokers, &ask).await?;
-    Ok(Created { brokers, config })
+    Ok(CreatedConfig { brokers, config })
 }
 
 pub(super) async fn create_list(session: &Session, arguments: &Arguments) -> Result<Written, Error> {
@@ -116,12 +116,12 @@ pub(super) async fn mode(session: &Session, arguments: &Arguments) -> Result<Wri
 
 /// A group that was deleted.
 #[derive(Serialize)]
-pub(super) struct Deleted {
+pub(super) struct DeletedGroup {
     group: String,
     brokers: Vec<String>,
 }
 
-impl Typed for Deleted {
+impl Typed for DeletedGroup {
     fn mqadmin(&self, arguments: &Arguments) -> String {
         let cluster = arguments.get("cluster").filter(|_| arguments.get("broker").is_none());
         let cluster = cluster.map(|cluster| format!(" in cluster [{cluster}]")).unwrap_or_default();
@@ -134,7 +134,7 @@ impl Typed for Deleted {
     }
 }
 
-pub(super) async fn delete(session: &Session, arguments: &Arguments) -> Result<Deleted, Error> {
+pub(super) async fn delete(session: &Session, arguments: &Arguments) -> Result<DeletedGroup, Error> {
     let group = arguments.need("group")?;
     let cluster = match arguments.get("broker") {
         Some(_) => None,
@@ -149,7 +149,7 @@ pub(super) async fn delete(session: &Session, arguments: &Arguments) -> Result<D
         let topics = delete_topics(session, group, cluster).await;
         topics.map_err(|why| session.partly(&brokers, why))?;
     }
-    Ok(Deleted { group: group.to_owned(), brokers })
+    Ok(DeletedGroup { group: group.to_owned(), brokers })
 }
 
 /// Deletes the retry topic and the dead letter topic of a group.

@@ -115,9 +115,9 @@ async fn read(
 /// The messages of a file of the compaction log. Such files hold records in the format of the commit log.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(super) struct Dumped(Vec<View>);
+pub(super) struct DumpedMessages(Vec<View>);
 
-impl Typed for Dumped {
+impl Typed for DumpedMessages {
     fn mqadmin(&self, _: &Arguments) -> String {
         self.0.iter().map(|view| view.line(false) + "\n").collect()
     }
@@ -128,7 +128,7 @@ impl Typed for Dumped {
     }
 }
 
-pub(super) async fn dump(_: &Session, arguments: &Arguments) -> Result<Dumped, Error> {
+pub(super) async fn dump(_: &Session, arguments: &Arguments) -> Result<DumpedMessages, Error> {
     let file = arguments.need("file")?;
     let path = std::path::Path::new(file);
     if !path.exists() {
@@ -145,5 +145,5 @@ pub(super) async fn dump(_: &Session, arguments: &Arguments) -> Result<Dumped, E
         views.push(View::new(&message));
         rest = more;
     }
-    Ok(Dumped(views))
+    Ok(DumpedMessages(views))
 }

@@ -149,7 +149,8 @@ async fn of_level(
     row
 }
 
-/// The timed messages of a broker by the times of the newest of them.
+/// The timed messages that wait in a broker. Only the newest messages are read for their due times.
+/// `pending` is the number of timed messages that the broker reports.
 async fn timed(session: &Session, name: &str, pending: i64) -> Waiting {
     let (due_ms, is_whole) = timed_times(session, name).await.unwrap_or_default();
     let (next_due, due, known) = counted(session.now_ms, due_ms);

@@ -140,7 +140,7 @@ mod tests {
     /// A stored message of the topic T.
     fn stored() -> Vec<u8> {
         let host = "127.0.0.1:10911".parse().unwrap();
-        let fields = record::Fields {
+        let fields = record::RecordFields {
             topic: "T",
             queue_id: 0,
             flag: 0,

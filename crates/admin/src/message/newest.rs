@@ -212,7 +212,7 @@ mod tests {
 
     fn stored(queue: i32, queue_offset: i64, store_timestamp: i64) -> Vec<u8> {
         let host = "127.0.0.1:1".parse().unwrap();
-        let fields = record::Fields {
+        let fields = record::RecordFields {
             topic: "T",
             queue_id: queue,
             flag: 0,

@@ -17,7 +17,7 @@ const LIMIT: usize = 10_000;
 /// The messages of queues.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(crate) struct Printed {
+pub(crate) struct QueueMessages {
     messages: Vec<View>,
     /// Queues: the line above the messages of each queue, and the number of its messages.
     #[serde(skip)]
@@ -26,7 +26,7 @@ pub(crate) struct Printed {
     is_topic: bool,
 }
 
-impl Printed {
+impl QueueMessages {
     /// Tags by how many messages have them, the most frequent first.
     fn counts(&self) -> Vec<(&str, usize)> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -39,7 +39,7 @@ impl Printed {
     }
 }
 
-impl Typed for Printed {
+impl Typed for QueueMessages {
     fn mqadmin(&self, arguments: &Arguments) -> String {
         let has_body = match arguments.get("body") {
             Some(_) => arguments.is_on("body"),
@@ -70,10 +70,10 @@ impl Typed for Printed {
     }
 }
 
-pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<Printed, Error> {
+pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<QueueMessages, Error> {
     let id = arguments.parse("queue")?.unwrap_or_default();
     let queue = MessageQueue::new(arguments.need("topic")?, arguments.need("broker")?, id);
-    let mut printed = Printed { messages: Vec::new(), queues: Vec::new(), is_topic: false };
+    let mut printed = QueueMessages { messages: Vec::new(), queues: Vec::new(), is_topic: false };
     add(session, arguments, (&queue, limit(arguments)?), &mut printed).await?;
     Ok(printed)
 }
@@ -84,11 +84,11 @@ pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<Pr
 ///
 /// # Errors
 /// The first failure when no queue was read.
-pub(crate) async fn topic(session: &Session, arguments: &Arguments) -> Result<Printed, Error> {
+pub(crate) async fn topic(session: &Session, arguments: &Arguments) -> Result<QueueMessages, Error> {
     let route = session.client.route(arguments.need("topic")?).await?;
     let limit = limit(arguments)?;
     let is_by_time = arguments.get("limit").is_some();
-    let mut printed = Printed { messages: Vec::new(), queues: Vec::new(), is_topic: true };
+    let mut printed = QueueMessages { messages: Vec::new(), queues: Vec::new(), is_topic: true };
     let (mut outcomes, mut failed) = (Vec::new(), BTreeSet::new());
     for queue in &route.subscribe {
         if failed.contains(&queue.broker_name) {
@@ -121,7 +121,7 @@ async fn add(
     session: &Session,
     arguments: &Arguments,
     (queue, most): (&MessageQueue, usize),
-    printed: &mut Printed,
+    printed: &mut QueueMessages,
 ) -> Result<(), Error> {
     let client = &session.client;
     let mut offset = client.min_offset(queue).await?;

@@ -198,7 +198,7 @@ mod tests {
     fn copy(id: &str, checks: &str, log_offset: usize, queue_offset: i64) -> Received {
         let properties = format!("UNIQ_KEY\u{1}{id}\u{2}REAL_TOPIC\u{1}T\u{2}PGROUP\u{1}P\u{2}{checks}");
         let host = "127.0.0.1:1".parse().unwrap();
-        let fields = record::Fields {
+        let fields = record::RecordFields {
             topic: HALF_TOPIC,
             queue_id: 0,
             flag: 0,

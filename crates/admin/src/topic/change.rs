@@ -2,7 +2,7 @@
 
 use crate::operation::{Typed, Written, change_each};
 use crate::request::Request;
-use crate::stats::{self, Created};
+use crate::stats::{self, CreatedConfig};
 use crate::{Arguments, Error, Session, kv, text};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -22,14 +22,14 @@ const TYPES: [&str; 7] = ["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "LI
 #[derive(Serialize)]
 pub(super) struct CreatedTopic {
     #[serde(flatten)]
-    created: Created<TopicConfig>,
+    created: CreatedConfig<TopicConfig>,
     #[serde(skip_serializing_if = "Option::is_none")]
     order_conf: Option<String>,
 }
 
 impl Typed for CreatedTopic {
     fn mqadmin(&self, arguments: &Arguments) -> String {
-        let Created { brokers, config } = &self.created;
+        let CreatedConfig { brokers, config } = &self.created;
         let mut out: String =
             brokers.iter().map(|broker| format!("create topic to {broker} success.\n")).collect();
         if let Some(order) = &self.order_conf {
@@ -102,7 +102,7 @@ pub(super) async fn create(session: &Session, arguments: &Arguments) -> Result<C
         }
         false => None,
     };
-    Ok(CreatedTopic { created: Created { brokers, config }, order_conf })
+    Ok(CreatedTopic { created: CreatedConfig { brokers, config }, order_conf })
 }
 
 /// The name of a message type in upper case (`TopicMessageType`).
@@ -201,13 +201,13 @@ pub(super) async fn create_list(session: &Session, arguments: &Arguments) -> Res
 
 /// A topic that was deleted.
 #[derive(Serialize)]
-pub(super) struct Deleted {
+pub(super) struct DeletedTopic {
     topic: String,
     cluster: String,
     brokers: Vec<String>,
 }
 
-impl Typed for Deleted {
+impl Typed for DeletedTopic {
     fn mqadmin(&self, _: &Arguments) -> String {
         let Self { topic, cluster, .. } = self;
         format!(
@@ -216,13 +216,13 @@ impl Typed for Deleted {
     }
 }
 
-pub(super) async fn delete(session: &Session, arguments: &Arguments) -> Result<Deleted, Error> {
+pub(super) async fn delete(session: &Session, arguments: &Arguments) -> Result<DeletedTopic, Error> {
     let (topic, cluster) = (arguments.need("topic")?, session.cluster(arguments).await?);
     let mut of_cluster = Arguments::default();
     of_cluster.set("cluster", cluster.as_str());
     let brokers = session.masters(&of_cluster).await?;
     stats::delete_topic(session, topic, &cluster, &brokers).await?;
-    Ok(Deleted { topic: topic.to_owned(), cluster, brokers })
+    Ok(DeletedTopic { topic: topic.to_owned(), cluster, brokers })
 }
 
 #[cfg(test)]

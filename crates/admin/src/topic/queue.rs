@@ -12,7 +12,7 @@ use wire::codes::request;
 /// The answer to `QUERY_CONSUME_QUEUE` (`QueryConsumeQueueResponseBody`).
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Found {
+struct ConsumeQueuePage {
     subscription_data: Option<Value>,
     filter_data: Option<String>,
     queue_data: Vec<Entry>,
@@ -52,7 +52,7 @@ pub(super) async fn queue(session: &Session, arguments: &Arguments) -> Result<Wr
         let why = reply.remark.unwrap_or_else(|| "the queue has no such entry".to_owned());
         return Err(Error::NotFound(why));
     }
-    let found: Found = body(&broker, &reply)?;
+    let found: ConsumeQueuePage = body(&broker, &reply)?;
     let rule = "======================================";
     let mut text = String::new();
     if let Some(subscription) = &found.subscription_data {

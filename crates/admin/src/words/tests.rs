@@ -39,7 +39,7 @@ fn every_flag_has_chinese() {
 
 #[test]
 fn every_line_is_a_text_and_its_translation_once() {
-    for words in [&ABOUT, &HELP, &COLUMNS, &ERRORS, &FLAGS, &SCREEN, &CLAP] {
+    for words in [&ABOUT, &HELP, &COLUMNS, &ERRORS, &SYSTEM, &FLAGS, &SCREEN, &CLAP] {
         let lines: BTreeSet<_> = words.file.lines().collect();
         let texts: BTreeSet<_> = words.iter().map(|(english, _)| english).collect();
         assert!(!texts.is_empty() && lines.iter().all(|line| line.matches('\t').count() == 1), "{lines:#?}");
@@ -49,7 +49,7 @@ fn every_line_is_a_text_and_its_translation_once() {
 
 #[test]
 fn chinese_texts_are_chinese() {
-    let all = [&ABOUT, &HELP, &COLUMNS, &ERRORS, &SCREEN, &CLAP];
+    let all = [&ABOUT, &HELP, &COLUMNS, &ERRORS, &SYSTEM, &SCREEN, &CLAP];
     for (english, chinese) in all.into_iter().flat_map(|words| words.iter()) {
         let is_term = !chinese.contains(' ') && chinese.len() < 16;
         assert!(is_chinese(chinese) || is_term || chinese == "'", "{english}: {chinese}");
@@ -115,10 +115,93 @@ fn errors_keep_their_values() {
     assert_eq!(Lang::En.error(&error), error);
     assert_eq!(Lang::Zh.error(&error), "没有 broker 知道消费组 payments");
     assert_eq!(Lang::Zh.error("a server's own words"), "a server's own words");
-    let filled = |english: &str| fill(english, "expected {} as {}, found {}", "{1} 应为 {2}，实际为 {3}");
-    assert_eq!(filled("expected a as b, found c, found d").unwrap(), "a 应为 b，实际为 c, found d");
-    assert_eq!(filled("expected a as b"), None);
-    assert_eq!(fill("not confirmed", "not confirmed", "未确认").unwrap(), "未确认");
+    let found = |english| values(english, "expected {} as {}, found {}");
+    assert_eq!(found("expected a as b, found c, found d").unwrap(), ["a", "b", "c, found d"]);
+    assert_eq!(found("expected a as b"), None);
+    assert_eq!(values("not confirmed", "not confirmed"), Some(Vec::new()));
+}
+
+#[test]
+fn messages_are_translated_in_parts() {
+    static MORE: Words =
+        Words::new("the file {} is bad\t文件 {1} 有误\nthe file {} is {}\t文件 {1}：{2}\nempty\t为空");
+    let said = |english: &str| Lang::Zh.message(english, &[&MORE]);
+    assert_eq!(said("the file a is bad"), "文件 a 有误", "the longest row");
+    assert_eq!(said("the file a is empty"), "文件 a：为空", "values are messages");
+    assert_eq!(said("conf/a: empty; odd words"), "conf/a：为空；odd words");
+    assert_eq!(said("conf/a: odd; words"), "conf/a: odd; words");
+    assert_eq!(said("empty\nodd: words\nempty"), "为空\nodd: words\n为空");
+}
+
+#[test]
+fn errors_of_the_system_are_chinese_and_no_row_is_left_over() {
+    use std::io::Error as Io;
+    let numbers = [1, 2, 5, 13, 17, 20, 21, 22, 24, 28, 30, 98, 99, 101, 104, 110, 111, 113, 122];
+    let mut texts: Vec<String> =
+        numbers.iter().map(|number| Io::from_raw_os_error(*number).to_string()).collect();
+    let parsed = [("", false), ("x", false), ("300", false), ("-300", true)];
+    texts.extend(parsed.map(|(text, is_signed)| match is_signed {
+        true => text.parse::<i8>().unwrap_err().to_string(),
+        false => text.parse::<u8>().unwrap_err().to_string(),
+    }));
+    texts.extend(["x".parse::<f64>().unwrap_err().to_string(), "".parse::<f64>().unwrap_err().to_string()]);
+    texts.push("x".parse::<std::net::IpAddr>().unwrap_err().to_string());
+    texts.push("x".parse::<std::net::SocketAddr>().unwrap_err().to_string());
+    texts.push("x".parse::<bool>().unwrap_err().to_string());
+    // Of `clap`, and of the C library.
+    texts.push("0 is not in 1..=9".to_owned());
+    texts.push("stream did not contain valid UTF-8".to_owned());
+    let resolver = "failed to lookup address information: ";
+    texts.extend(
+        ["Name or service not known", "Temporary failure in name resolution"]
+            .map(|it| resolver.to_owned() + it),
+    );
+    let missing: Vec<_> = texts.iter().filter(|text| Lang::Zh.error(text) == **text).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+    let is_unused = |row: &&str| !texts.iter().any(|text| values(text, row).is_some());
+    let rows = SYSTEM.iter().map(|(english, _)| english);
+    let parts = [
+        &resolver[..resolver.len() - 2],
+        "Name or service not known",
+        "Temporary failure in name resolution",
+    ];
+    assert_eq!(rows.filter(is_unused).filter(|row| !parts.contains(row)).collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn errors_about_arguments_are_chinese() {
+    let command = || {
+        let number = clap::value_parser!(u8).range(1..=9);
+        let arg = |name: &'static str| clap::Arg::new(name).long(name);
+        let below = Command::new("list")
+            .arg(arg("rows").value_parser(number))
+            .arg(arg("one").value_parser(["a", "b"]).conflicts_with_all(["two", "three"]));
+        let below = below.args([arg("two").num_args(2), arg("three").require_equals(true)]);
+        let below = below.arg(arg("must").required(true).action(clap::ArgAction::Set));
+        Command::new("vostok").subcommand_required(true).subcommand(below)
+    };
+    let check = |line: &str, expected: &str| {
+        let error = command().try_get_matches_from(line.split(' ')).unwrap_err().to_string();
+        let text = localize_output(&error, Lang::Zh, &[]);
+        assert!(text.contains(expected), "{line}: {text}");
+        for english in ["error", "value", "argument", "provided", "required", "tip", "Usage", "information"] {
+            assert!(!text.contains(english), "{line} has {english}:\n{text}");
+        }
+    };
+    check("vostok", "需要子命令");
+    check("vostok lst", "未知的子命令 'lst'");
+    check("vostok list", "缺少必需的参数");
+    check("vostok list --rows 0 --must 1", "无效的值 '0'，参数 '--rows <rows>'：0 不在 1..=9 内");
+    check("vostok list --rows x --must 1", "含有非数字字符");
+    check("vostok list --one c --must 1", "[可选值：a, b]");
+    check("vostok list --one --must 1", "缺少参数值");
+    check("vostok list --must 1 --must 2", "只能使用一次");
+    check("vostok list --must 1 --one a --three=b", "不能同时使用");
+    check("vostok list --must 1 --one a --three=b --two a b", "不能与以下参数同时使用");
+    check("vostok list --must 1 --two a", "只提供了 1 个");
+    check("vostok list --must 1 --three b", "等号");
+    check("vostok list --must 1 --row 1", "未知的参数 '--row'");
+    check("vostok list --must 1 more", "未知的参数 'more'");
 }
 
 #[test]
@@ -127,7 +210,7 @@ fn help_is_printed_in_chinese() {
     let command = localize(command, Lang::Zh, &Words::new(""));
     let output =
         command.try_get_matches_from(["admin", "topic", "create", "--help"]).unwrap_err().to_string();
-    let output = localize_output(&output, Lang::Zh);
+    let output = localize_output(&output, Lang::Zh, &[]);
     for text in ["用法：", "选项：", "创建主题", "mqadmin 命令：updateTopic", "--namesrv", "打印帮助"]
     {
         assert!(output.contains(text), "{text}: {output}");

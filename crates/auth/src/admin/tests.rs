@@ -13,8 +13,8 @@ fn with_alice(fixture: &Fixture) -> Auth {
     auth
 }
 
-fn alice() -> Identity {
-    Identity::User("alice".into())
+fn alice() -> Subject {
+    Subject::User("alice".into())
 }
 
 fn bytes<T: serde::Serialize>(value: &T) -> String {
@@ -99,7 +99,7 @@ fn an_update_changes_what_it_names() {
 fn super_users_are_made_and_changed_by_super_users_only() {
     let fixture = Fixture::new();
     let auth = with_alice(&fixture);
-    for caller in [alice(), Identity::Anonymous, Identity::Off, Identity::User("nobody".into())] {
+    for caller in [alice(), Subject::Anonymous, Subject::Off, Subject::User("nobody".into())] {
         let made = "The super user can only be create by super user";
         assert_eq!(text(auth.create_user(&caller, "bob", &user("p", "Super"))), (1, made.to_owned()));
         let changed = "The super user can only be update by super user".to_owned();
@@ -112,7 +112,7 @@ fn super_users_are_made_and_changed_by_super_users_only() {
     auth.create_user(&alice(), "bob", &user("p", "")).unwrap();
     auth.delete_user(&alice(), "bob").unwrap();
     auth.create_user(&root(), "bob", &user("p", "Super")).unwrap();
-    assert!(auth.is_super(&Identity::User("bob".into())));
+    assert!(auth.is_super(&Subject::User("bob".into())));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn acls_are_refused_with_javas_texts_and_nothing_is_stored() {
 fn hole_passwords_are_for_super_users_only() {
     let fixture = Fixture::new();
     let auth = with_alice(&fixture);
-    for caller in [alice(), Identity::Anonymous, Identity::Off] {
+    for caller in [alice(), Subject::Anonymous, Subject::Off] {
         assert_eq!(auth.user(&caller, "alice").unwrap().unwrap().password, None);
         assert!(auth.users(&caller, "").iter().all(|it| it.password.is_none()));
     }
@@ -263,8 +263,8 @@ fn what_cannot_be_stored_does_not_count() {
     blocked.iter().for_each(|path| std::fs::remove_dir(path).unwrap());
     auth.create_user(&root(), "bob", &user("p", "")).unwrap();
     let without = Fixture::new().open(&[]).unwrap();
-    assert_eq!(text(without.create_user(&Identity::Off, "bob", &user("p", ""))), system);
+    assert_eq!(text(without.create_user(&Subject::Off, "bob", &user("p", ""))), system);
     let users_only = Fixture::new().open(&BOTH[1..2]).unwrap();
-    users_only.create_user(&Identity::Off, "bob", &user("p", "")).unwrap();
+    users_only.create_user(&Subject::Off, "bob", &user("p", "")).unwrap();
     assert_eq!(text(users_only.change_acl("User:bob", &acl(&["Allow Pub Topic:t"]))), system);
 }

@@ -9,7 +9,7 @@ fn lines_have_javas_text_and_no_signature() {
     auth.create_user(&root(), "alice", &user("secret", "")).unwrap();
     auth.change_acl("User:alice", &acl(&["Allow Pub Topic:ab* 10.0.0.0/8"])).unwrap();
     let origin = Origin { address: ip("10.0.0.1"), connection: 7 };
-    let alice = Identity::User("alice".into());
+    let alice = Subject::User("alice".into());
     assert_eq!(
         authentication("alice", origin, Ok(&alice)),
         "[AUTHENTICATION] User:alice is authenticated success with Signature = ***. address = 10.0.0.1, connection = 7, rule = verified"

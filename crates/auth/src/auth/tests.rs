@@ -6,7 +6,7 @@ use crate::testing::{
 use wire::frame::Encoding;
 
 /// The answer to a request with these fields: the name of the user, or code and text.
-fn verify(auth: &Auth, fields: &[(&'static str, &str)]) -> Result<Identity, (i32, String)> {
+fn verify(auth: &Auth, fields: &[(&'static str, &str)]) -> Result<Subject, (i32, String)> {
     with_request(Encoding::Binary, fields, b"", |signed| auth.verify(&signed))
         .map_err(|error| (error.code(), error.to_string()))
 }
@@ -59,7 +59,7 @@ fn the_first_user_is_created_once_as_super() {
     let auth = fixture.auth(&[inner]);
     let names: Vec<_> = auth.users(&root(), "").into_iter().map(|it| it.username.unwrap()).collect();
     assert_eq!(names, ["inner", "rocketmq2"]);
-    assert!(auth.is_super(&Identity::User("inner".into())));
+    assert!(auth.is_super(&Subject::User("inner".into())));
     assert_eq!(auth.settings().inner_user.as_ref().unwrap().secret, "s");
 }
 
@@ -106,16 +106,16 @@ fn white_lists_name_codes_and_messages() {
     let fixture = Fixture::new();
     let list = "310 , apache.rocketmq.v2.QueryRouteRequest,105";
     let auth = fixture.auth(&[("authenticationWhitelist", list), ("authorizationWhitelist", list)]);
-    assert_eq!(verify(&auth, &VECTOR[..1]), Ok(Identity::Anonymous));
+    assert_eq!(verify(&auth, &VECTOR[..1]), Ok(Subject::Anonymous));
     assert_eq!(verify(&auth, &VECTOR), Ok(root()));
     let grpc = |message| {
         auth.verify_grpc(&Metadata { message, authorization: None, date_time: None })
             .map_err(|error| error.to_string())
     };
-    assert_eq!(grpc("apache.rocketmq.v2.QueryRouteRequest"), Ok(Identity::Anonymous));
+    assert_eq!(grpc("apache.rocketmq.v2.QueryRouteRequest"), Ok(Subject::Anonymous));
     assert_eq!(grpc("apache.rocketmq.v2.SendMessageRequest"), Err("username cannot be null.".to_owned()));
     let decide = |request| {
-        auth.decide(&Identity::Anonymous, request, ip("::1"), &[topic("t", &[Action::Pub])])
+        auth.decide(&Subject::Anonymous, request, ip("::1"), &[topic("t", &[Action::Pub])])
             .refusal
             .map(|it| it.to_string())
     };
@@ -143,8 +143,8 @@ fn hole_every_request_is_verified_with_the_stateful_strategy_too() {
     assert_eq!(verify(&auth, &VECTOR), Ok(root()));
     refused(&auth, &VECTOR[..2], "check signature failed.");
     let needed = [topic("t", &[Action::Pub])];
-    assert!(auth.decide(&Identity::Anonymous, Request::Code(310), ip("::1"), &needed).is_allowed());
-    assert!(!auth.decide(&Identity::Anonymous, Request::Code(10), ip("::1"), &needed).is_allowed());
+    assert!(auth.decide(&Subject::Anonymous, Request::Code(310), ip("::1"), &needed).is_allowed());
+    assert!(!auth.decide(&Subject::Anonymous, Request::Code(10), ip("::1"), &needed).is_allowed());
 }
 
 /// Java takes the name in the request for the caller when only authorization is on, or when the request needs no signature.
@@ -155,7 +155,7 @@ fn hole_no_name_counts_that_was_not_verified() {
     assert!(error.to_string().starts_with("authorizationEnabled needs authenticationEnabled"), "{error}");
     let auth = fixture.auth(&[("authenticationWhitelist", "105")]);
     let identity = verify(&auth, &VECTOR[..2]).unwrap();
-    assert_eq!(identity, Identity::Anonymous);
+    assert_eq!(identity, Subject::Anonymous);
     let ruling = auth.decide(&identity, Request::Code(105), ip("::1"), &[topic("t", &[Action::Get])]);
     assert_eq!(ruling.refusal, Some(AuthError::NoSubject));
 }
@@ -176,8 +176,8 @@ fn without_a_provider_every_request_fails() {
 fn while_all_is_off_everybody_may_do_everything_and_nothing_is_written() {
     let fixture = Fixture::new();
     let auth = fixture.open(&[]).unwrap();
-    assert_eq!(verify(&auth, &[]), Ok(Identity::Off));
-    let ruling = auth.decide(&Identity::Off, Request::Code(310), ip("::1"), &[topic("t", &[Action::Pub])]);
+    assert_eq!(verify(&auth, &[]), Ok(Subject::Off));
+    let ruling = auth.decide(&Subject::Off, Request::Code(310), ip("::1"), &[topic("t", &[Action::Pub])]);
     assert!(ruling.is_allowed());
     assert_eq!(std::fs::read_dir(fixture.home.path()).unwrap().count(), 0);
 }
@@ -186,10 +186,10 @@ fn while_all_is_off_everybody_may_do_everything_and_nothing_is_written() {
 fn users_can_be_created_before_authentication_is_switched_on() {
     let fixture = Fixture::new();
     let auth = fixture.open(&BOTH[1..2]).unwrap();
-    auth.create_user(&Identity::Off, "root", &user("secret", "Super")).unwrap();
-    assert_eq!(auth.user(&Identity::Off, "root").unwrap().unwrap().password.as_deref(), Some("secret"));
+    auth.create_user(&Subject::Off, "root", &user("secret", "Super")).unwrap();
+    assert_eq!(auth.user(&Subject::Off, "root").unwrap().unwrap().password.as_deref(), Some("secret"));
     drop(auth);
-    assert!(fixture.auth(&[]).is_super(&Identity::User("root".into())));
+    assert!(fixture.auth(&[]).is_super(&Subject::User("root".into())));
 }
 
 #[test]
@@ -201,10 +201,10 @@ fn accounts_of_acl_1_become_users_once() {
         - {accessKey: rocketmq2, secretKey: other-secret}\n";
     std::fs::write(fixture.path("plain_acl.yml"), text).unwrap();
     let auth = fixture.auth(&[("migrateAuthFromV1Enabled", "true")]);
-    assert!(auth.is_super(&Identity::User("adminuser".into())));
+    assert!(auth.is_super(&Subject::User("adminuser".into())));
     assert_eq!(verify(&auth, &VECTOR), Ok(root()));
     let rule = |needed| {
-        let user = Identity::User("normaluser".into());
+        let user = Subject::User("normaluser".into());
         auth.decide(&user, Request::Code(310), ip("10.0.0.1"), &[needed]).rule.to_string()
     };
     assert_eq!(rule(topic("a", &[Action::Pub])), "Custom Allow Pub,Sub on Topic:a");

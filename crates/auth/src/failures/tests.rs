@@ -2,11 +2,11 @@ use super::*;
 use crate::testing::ip;
 
 /// The wait in milliseconds of an answer; -1 for never.
-fn wait(answer: AnswerTime) -> i64 {
+fn wait(answer: ResponseTime) -> i64 {
     match answer {
-        AnswerTime::Now => 0,
-        AnswerTime::After(wait) => wait,
-        AnswerTime::Never => -1,
+        ResponseTime::Now => 0,
+        ResponseTime::After(wait) => wait,
+        ResponseTime::Never => -1,
     }
 }
 
@@ -115,7 +115,7 @@ fn connections_of_the_user_and_other_users_of_a_slowed_address_take_no_turns() {
     assert_eq!(failures.reserve_answer_time(1_000_000, ip("10.0.0.1"), "alice", of_alice), None);
     assert_eq!(
         failures.reserve_answer_time(1_000_000, ip("10.0.0.1"), "alice", failures.mark("bob")),
-        Some(AnswerTime::After(1000))
+        Some(ResponseTime::After(1000))
     );
     assert_eq!(turn(&failures, 0, "bob"), None);
 }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 /// The addresses that a white list names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Addresses {
+pub(crate) enum WhiteList {
     /// Every address.
     Everybody,
     /// The listed addresses. No address for a blank text.
@@ -14,7 +14,7 @@ pub(crate) enum Addresses {
     Parts(Vec<RangeInclusive<u16>>),
 }
 
-impl Addresses {
+impl WhiteList {
     /// Parses `*`, an address, a list with commas, a list in braces as the last part, or ranges and `*` for parts.
     ///
     /// RocketMQ ignores the text behind the first range (`10.1-5.3.4` there lets in all of `10.1-5.*.*`). Every part

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Once;
 
 use super::yaml::Node;
-use crate::error::shown;
+use crate::error::printable;
 use crate::file::{self, FileError};
 use crate::names::{Action, Actions};
 use crate::resource::Resource;
@@ -162,7 +162,7 @@ impl PlainAccount {
         topics.chain(groups).map(|(word, text)| {
             let parts: Vec<_> = text.split('=').filter(|part| !part.is_empty()).collect();
             let [name, permission] = parts[..] else {
-                return Err(format!("Parse resource permission failed for {word}:{}", shown(text)));
+                return Err(format!("Parse resource permission failed for {word}:{}", printable(text)));
             };
             let resource = if word == "topic" { Resource::topic } else { Resource::group };
             Ok((resource(name.trim()), permitted(permission)))

@@ -1,8 +1,8 @@
-use super::address::Addresses;
+use super::address::WhiteList;
 use super::*;
 use crate::error::Result;
 use crate::names::{Action, Actions};
-use crate::resource::{Need, Resource};
+use crate::resource::{Permission, Resource};
 use crate::testing::{Fixture, VECTOR, group, ip, topic, with_request};
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -72,19 +72,19 @@ fn white_lists_come_before_keys_and_keys_before_signatures() {
     check("10.0.0.1", &added, Ok(Some("rocketmq2")));
 }
 
-fn shown(decided: Result<()>) -> String {
+fn printable(decided: Result<()>) -> String {
     decided.map_or_else(|error| error.to_string(), |()| "served".to_owned())
 }
 
-fn decide(acl: &PlainAcl, name: &str, needed: &[Need<'_>]) -> String {
-    shown(acl.decide(&PlainIdentity(acl.rules().accounts.get(name).cloned()), needed))
+fn decide(acl: &PlainAcl, name: &str, needed: &[Permission<'_>]) -> String {
+    printable(acl.decide(&PlainSubject(acl.rules().accounts.get(name).cloned()), needed))
 }
 
 #[test]
 fn permissions_decide_as_in_4_9_8() {
     let fixture = Fixture::new();
     let acl = open(&fixture, FILE);
-    let check = |needed: Need<'_>, expected: &str| {
+    let check = |needed: Permission<'_>, expected: &str| {
         assert_eq!(decide(&acl, "RocketMQ", std::slice::from_ref(&needed)), expected, "{needed:?}");
     };
     let (publish, subscribe) = ([Action::Pub], [Action::Sub]);
@@ -109,7 +109,7 @@ fn administration_is_for_administrators() {
     let fixture = Fixture::new();
     let acl = open(&fixture, FILE);
     let check = |acl: &PlainAcl, name: &str| {
-        shown(acl.check_administrator(&PlainIdentity(acl.rules().accounts.get(name).cloned()), 17))
+        printable(acl.check_administrator(&PlainSubject(acl.rules().accounts.get(name).cloned()), 17))
     };
     let expected = "Need admin permission for request code=17, but accessKey=RocketMQ is not";
     assert_eq!(check(&acl, "RocketMQ"), expected);
@@ -141,7 +141,7 @@ fn every_text_but_four_is_deny() {
 #[test]
 fn addresses_are_read_in_all_forms() {
     let check = |text: &str, inside: &[&str], outside: &[&str]| {
-        let addresses = Addresses::parse(text).unwrap();
+        let addresses = WhiteList::parse(text).unwrap();
         inside.iter().for_each(|it| assert!(addresses.contain(ip(it)), "{text} {it}"));
         outside.iter().for_each(|it| assert!(!addresses.contain(ip(it)), "{text} {it}"));
     };
@@ -172,7 +172,7 @@ fn addresses_are_read_in_all_forms() {
         "1.2.3.0-300",
         "1.2.3.4}",
     ] {
-        assert!(Addresses::parse(text).is_err(), "{text}");
+        assert!(WhiteList::parse(text).is_err(), "{text}");
     }
 }
 
@@ -264,7 +264,7 @@ fn requests_change_the_files_and_count_at_once() {
     };
     acl.update_account(&changed, 5).unwrap();
     assert_eq!(acl.versions()[0].1.counter, 2);
-    let changed_account = PlainIdentity(acl.rules().accounts.get("newaccount").cloned());
+    let changed_account = PlainSubject(acl.rules().accounts.get("newaccount").cloned());
     assert_eq!(acl.check_administrator(&changed_account, 17), Ok(()));
     acl.update_white_list(&["7.7.7.7".to_owned()], None, 6).unwrap();
     assert_eq!(verify(&acl, "7.7.7.7", &[]), Ok(None));
@@ -410,21 +410,21 @@ proptest! {
         "\\PC{0,80}",
         "(accounts|accessKey|secretKey|admin|topicPerms|globalWhiteRemoteAddresses|[:\\-\\[\\]{}&*!|>'\"%@`#?,=\n\t ]|RocketMQ|a=PUB|10\\.0\\.0\\.\\*){0,40}",
     ]) {
-        let _ = Rules::parse(&[("f".into(), text.into_bytes())]);
+        let _ = PlainRules::parse(&[("f".into(), text.into_bytes())]);
     }
 
     #[test]
     fn a_damaged_file_does_not_panic(at in 0..FILE.len(), byte in any::<u8>(), until in 0..FILE.len()) {
         let mut text = FILE.as_bytes().to_vec();
         text[at] = byte;
-        let _ = Rules::parse(&[("f".into(), text.clone())]);
+        let _ = PlainRules::parse(&[("f".into(), text.clone())]);
         text.truncate(until);
-        let _ = Rules::parse(&[("f".into(), text)]);
+        let _ = PlainRules::parse(&[("f".into(), text)]);
     }
 
     #[test]
     fn no_address_panics(text in "[0-9a-f.:*{},\\- ]{0,24}", caller in any::<u128>()) {
-        if let Ok(addresses) = Addresses::parse(&text) {
+        if let Ok(addresses) = WhiteList::parse(&text) {
             addresses.contain(IpAddr::from(std::net::Ipv6Addr::from_bits(caller)));
         }
     }
@@ -432,7 +432,7 @@ proptest! {
 
 #[test]
 fn the_trace_topic_is_known_by_its_one_action() {
-    let needed = Need::new(Resource::topic(TRACE_TOPIC), Actions::of(&[Action::Pub]));
+    let needed = Permission::new(Resource::topic(TRACE_TOPIC), Actions::of(&[Action::Pub]));
     let fixture = Fixture::new();
     let acl = open(&fixture, FILE);
     // The whole check is skipped, as in 4.9.8, also for what else the request needs.

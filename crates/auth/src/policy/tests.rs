@@ -12,7 +12,7 @@ fn policies(entries: &[&str]) -> Policies {
 }
 
 /// The entry that decides, as text.
-fn decide(policies: &Policies, needed: &Need<'_>, caller: &str) -> String {
+fn decide(policies: &Policies, needed: &Permission<'_>, caller: &str) -> String {
     policies
         .decide(needed, ip(caller))
         .map_or_else(|| "none".to_owned(), |(kind, at)| policies.of(kind).entries()[at].to_string())
@@ -144,30 +144,30 @@ fn new_entries_replace_those_of_the_same_resource() {
     let merged = policies(&["Allow Pub Topic:a", "Allow Pub Topic:b"])
         .custom
         .merged(entries(&["Deny Sub Topic:c", "Deny Sub Topic:a 10.0.0.1"]));
-    let found: Vec<_> = merged.entries().iter().map(Entry::to_string).collect();
+    let found: Vec<_> = merged.entries().iter().map(PolicyEntry::to_string).collect();
     assert_eq!(found, ["Deny Sub on Topic:a from 10.0.0.1", "Allow Pub on Topic:b", "Deny Sub on Topic:c"]);
 }
 
 /// The order of section 5 of the specification, entry by entry and without an index.
-fn naive<'a>(policies: &'a Policies, needed: &Need<'_>, caller: IpAddr) -> Option<&'a Entry> {
-    let matches = |entry: &&Entry| {
+fn naive<'a>(policies: &'a Policies, needed: &Permission<'_>, caller: IpAddr) -> Option<&'a PolicyEntry> {
+    let matches = |entry: &&PolicyEntry| {
         let granted: Vec<_> = entry.actions.iter().collect();
         let Pattern { kind, names } = &entry.pattern;
         kind.is_none_or(|kind| kind == needed.resource.kind)
             && match names {
-                Names::Literal(name) => **name == *needed.resource.name,
-                Names::Prefixed(prefix) => needed.resource.name.starts_with(&**prefix),
-                Names::Any => true,
+                NamePattern::Literal(name) => **name == *needed.resource.name,
+                NamePattern::Prefixed(prefix) => needed.resource.name.starts_with(&**prefix),
+                NamePattern::Any => true,
             }
             && (granted.contains(&Action::All) || needed.actions.iter().any(|it| granted.contains(&it)))
             && (entry.sources.is_empty() || entry.sources.iter().any(|it| it.matches(caller)))
     };
-    let order = |one: &&Entry, other: &&Entry| {
-        let key = |entry: &Entry| {
+    let order = |one: &&PolicyEntry, other: &&PolicyEntry| {
+        let key = |entry: &PolicyEntry| {
             let (class, length) = match &entry.pattern.names {
-                Names::Literal(_) => (0, 0),
-                Names::Prefixed(text) => (1, usize::MAX - text.len()),
-                Names::Any => (2, 0),
+                NamePattern::Literal(_) => (0, 0),
+                NamePattern::Prefixed(text) => (1, usize::MAX - text.len()),
+                NamePattern::Any => (2, 0),
             };
             (entry.pattern.kind.is_none(), class, length, entry.decision == Decision::Allow)
         };

@@ -4,14 +4,14 @@ use proptest::prelude::*;
 use wire::frame::Encoding;
 
 /// Whether the secret of the vectors verifies a request.
-fn holds(signed: &Signed<'_>, older: Older) -> bool {
+fn holds(signed: &Signable<'_>, older: UnsignedQuery) -> bool {
     let key = SigningKey::new("12345678");
     signed.signature().is_some_and(|signature| key.verify(signed.parts(older), &signature))
 }
 
 fn check(fields: &[(&'static str, &str)], body: &[u8], expected: bool) {
     for encoding in [Encoding::Json, Encoding::Binary] {
-        let found = with_request(encoding, fields, body, |signed| holds(&signed, Older::ByVersion));
+        let found = with_request(encoding, fields, body, |signed| holds(&signed, UnsignedQuery::ByVersion));
         assert_eq!(found, expected, "{encoding:?} {fields:?} {body:?}");
     }
 }
@@ -82,15 +82,15 @@ fn old_clients_add_a_field_after_they_signed() {
     let mut included = added.clone();
     included[2].1 = &signature;
     for (version, older, is_left_out) in [
-        (VERSION_4_9_3, Older::ByVersion, true),
-        (0, Older::ByVersion, true),
-        (VERSION_4_9_3 + 1, Older::ByVersion, false),
-        (wire::codes::VERSION, Older::ByVersion, false),
-        (wire::codes::VERSION, Older::Always, true),
+        (VERSION_4_9_3, UnsignedQuery::ByVersion, true),
+        (0, UnsignedQuery::ByVersion, true),
+        (VERSION_4_9_3 + 1, UnsignedQuery::ByVersion, false),
+        (wire::codes::VERSION, UnsignedQuery::ByVersion, false),
+        (wire::codes::VERSION, UnsignedQuery::Always, true),
     ] {
         for (fields, expected) in [(&added, is_left_out), (&included, !is_left_out)] {
             let found = with_request(Encoding::Json, fields, b"", |signed| {
-                holds(&Signed { version, ..signed }, older)
+                holds(&Signable { version, ..signed }, older)
             });
             assert_eq!(found, expected, "{version} {older:?}");
         }
@@ -204,7 +204,7 @@ proptest! {
         let expected: std::collections::BTreeMap<_, _> = fields.iter().copied().collect();
         let expected: String = expected.into_values().collect();
         let found = with_request(Encoding::Binary, &fields, b"", |signed| {
-            signed.parts(Older::Always).flatten().copied().collect::<Vec<_>>()
+            signed.parts(UnsignedQuery::Always).flatten().copied().collect::<Vec<_>>()
         });
         prop_assert_eq!(found, expected.into_bytes());
     }

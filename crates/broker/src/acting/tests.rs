@@ -127,6 +127,32 @@ fn what_is_committed_while_the_master_is_away_comes_to_it() {
     assert_eq!((known.broker, known.ha), (Some(address), Some(master.broker.identity.ha_address())));
 }
 
+#[test]
+fn a_group_that_began_at_the_acting_slave_goes_on_at_the_master() {
+    let world = World::new();
+    let (slave, master) = (world.slave(), world.broker(|_| {}));
+    let mut group = world.group(&slave);
+    world.knows(&[(1, "h:1")]);
+    block_on(group.look());
+    slave.broker.tables.offsets.commit("New", "T", 0, 4);
+    assert!(master.broker.tables.groups.find("New").is_none());
+    world.knows(&[(0, &world.serve(&master)), (1, "h:1")]);
+    let metadata_writer = async {
+        loop {
+            master.broker.metadata_parts().settle();
+            pause(Duration::from_millis(1)).await;
+        }
+    };
+    block_on(async {
+        tokio::select! {
+            () = group.look() => {}
+            () = metadata_writer => {}
+        }
+    });
+    assert!(master.broker.tables.groups.find("New").is_some());
+    assert_eq!(master.broker.tables.offsets.committed("New", "T", 0), Some(4));
+}
+
 /// A slave with a smaller id comes up, and later the master: the slave that acted first gives up its pops as well.
 #[test]
 fn pops_of_a_slave_that_acted_and_stood_by_end_when_the_master_is_back() {

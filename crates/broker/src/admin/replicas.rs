@@ -72,7 +72,8 @@ fn of_slave(replication: &Replication, runtime: &Runtime, slave: &SlaveProgress)
     format!("{text}, {:.1} s left", gap as f64 / speed as f64)
 }
 
-/// Time since the peer of a connection sent bytes; `None` if the time is at most the heartbeat interval.
+/// Time since the peer of a connection sent its last bytes, as text in whole seconds. `None` if the
+/// peer has never sent bytes, or is silent for at most the heartbeat interval plus [`SILENCE_MS`].
 fn silence(runtime: &Runtime, heard_ms: i64) -> Option<String> {
     let silent_ms = u64::try_from(runtime.now_ms().saturating_sub(heard_ms)).unwrap_or(0);
     let is_silent = heard_ms > 0 && silent_ms > runtime.config.replication.heartbeat_interval_ms + SILENCE_MS;

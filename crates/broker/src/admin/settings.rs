@@ -16,9 +16,10 @@ pub(crate) fn config(replication: &Replication, runtime: &Runtime) -> Config {
     config
 }
 
-/// Makes all these changes of settings, which an operator asked for `from` an address, and writes them to the broker's file, or
-/// makes none. `then` is called with remarks for the operator when the changes have taken effect, before this function returns
-/// or later. May wait for the disk.
+/// Makes all `changes` of settings and writes them to the broker's file, or makes no change. `from`
+/// is the address of the operator, for the log. `then` gets remarks for the operator when the
+/// changes have taken effect. That may be before or after this function returns. May wait for the
+/// disk.
 pub(crate) fn update_config(
     delivery: &Delivery,
     runtime: &Runtime,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 
 use auth::audit::Origin;
-use auth::{Auth, Denied, Identity, Metadata};
+use auth::{Auth, Denial, Metadata, Subject};
 
 use super::Api;
 
@@ -12,16 +12,16 @@ impl Api {
     /// Authenticates a gRPC request. `mark` is the mark of its connection ([`auth::Mark`]).
     ///
     /// # Errors
-    /// [`Denied`] with RocketMQ's text when the request is not that of a user.
+    /// [`Denial`] with RocketMQ's text when the request is not that of a user.
     pub fn authenticate(
         &self,
         metadata: &Metadata<'_>,
         remote: SocketAddr,
         mark: &AtomicU64,
-    ) -> Result<Identity, Denied> {
+    ) -> Result<Subject, Denial> {
         let gate = &self.broker.sessions.gate;
         if gate.is_open(remote.ip().to_canonical().is_loopback()) {
-            return Ok(Identity::Off);
+            return Ok(Subject::Off);
         }
         gate.verify_grpc(self.now_ms(), metadata, Origin::new(remote, 0), mark)
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use net::{Adopter, Workers};
+use net::{ConnectionSender, Workers};
 
 use super::Api;
 use crate::remoting::{Dispatcher, Port};
@@ -19,8 +19,8 @@ impl Api {
         workers: &Workers,
         index: usize,
         advertised: Option<Arc<str>>,
-    ) -> io::Result<Adopter> {
+    ) -> io::Result<ConnectionSender> {
         let dispatcher = Dispatcher::new(self.broker.clone(), Port::Proxy(advertised));
-        workers.adopter(index, Arc::new(dispatcher))
+        workers.connection_sender(index, Arc::new(dispatcher))
     }
 }

@@ -171,7 +171,7 @@ impl Api {
             });
             match done.await {
                 Ok(end) => return self.durable(end).await,
-                Err(refusal) => self.stored(refusal).await?,
+                Err(refusal) => self.wait_for_change(refusal).await?,
             }
         }
         Err(Refusal::new(response::SYSTEM_BUSY, "the dead letter topic was removed meanwhile; try again"))

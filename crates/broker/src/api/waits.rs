@@ -40,7 +40,7 @@ impl Api {
         let mut served = serve();
         for _ in 0..ROUNDS_MAX {
             match served {
-                Err(refusal) if refusal.later.is_some() => self.stored(refusal).await?,
+                Err(refusal) if refusal.later.is_some() => self.wait_for_change(refusal).await?,
                 served => return served,
             }
             served = serve();
@@ -48,8 +48,11 @@ impl Api {
         served
     }
 
-    /// Waits until the change that a refusal asks for is on disk.
-    pub(super) async fn stored(&self, mut refusal: Refusal) -> Result<()> {
+    /// Waits until the metadata change in [`Refusal::later`] is on disk.
+    ///
+    /// # Errors
+    /// `refusal` itself if it contains no change, or the refusal of the change.
+    pub(super) async fn wait_for_change(&self, mut refusal: Refusal) -> Result<()> {
         let Some(later) = refusal.later.take() else { return Err(refusal) };
         let (sender, receiver) = oneshot::channel();
         self.broker.runtime.metadata_queue.add(*later, Box::new(Waiting(sender)))?;

@@ -41,8 +41,11 @@ impl ShareRequest<'_> {
         is_known.then(|| self.place().map_or_else(Vec::new, |place| self.of(place)))
     }
 
-    /// Returns the queues that the client pops: every queue of every broker, or its own share and those of the next
-    /// `share` clients.
+    /// Returns the queues that the client pops: the client's own share, and the shares of the next
+    /// `share` clients. If `share` is at most 0 or includes all other clients, every queue is
+    /// returned with the id -1. This id stands for all queues of a broker. With fewer queues than
+    /// clients, the client pops a single queue. `None` without clients, or without queues to
+    /// divide.
     pub(super) fn pop(mut self, share: i32) -> Option<Vec<MessageQueue>> {
         let share = usize::try_from(share).unwrap_or(0);
         if share == 0 || share + 1 >= self.clients.len() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use replica::agent::AgentConfig;
 use replica::in_sync::InSyncConfig;
-use wire::settings::{Plain, Read};
+use wire::settings::{FunctionCodec, Plain};
 
 use super::value::{DAY_MS, INT_MAX, Must, controller_addresses};
 
@@ -13,7 +13,7 @@ wire::settings! {
     #[derive(Clone, Debug)]
     pub struct ControllerMode {
         "enableControllerMode" Restart is_enabled: bool = false, [Must(Plain)], "controllers elect the master of the group; brokerRole and brokerId are theirs to decide";
-        "controllerAddr" Restart controllers: String = String::new(), [Read(controller_addresses)], "controllers, host:port separated by ;";
+        "controllerAddr" Restart controllers: String = String::new(), [FunctionCodec(controller_addresses)], "controllers, host:port separated by ;";
         "allAckInSyncStateSet" Restart is_all_ack: bool = false, [Must(Plain)], "in controller mode: an answer waits for every member of the in-sync set";
         "minInSyncReplicas" Restart min_in_sync_replicas: u32 = 1, [Must(0..=64)], "in controller mode, and with enableAutoInSyncReplicas: fewest brokers in sync, this one included, with which messages are taken";
         "diskStallTimeoutMillis" Restart disk_stall_timeout_ms: u64 = AgentConfig::default().disk_stall_timeout_ms, [0..=DAY_MS], "milliseconds that the disk may take for a write or flush of the log: after this time a master gives up its role, or without controllers logs a warning; 0 for no limit";

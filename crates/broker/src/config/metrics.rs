@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wire::settings::{Codec, Exact, Fault, Hidden, Milliseconds, Read};
+use wire::settings::{Codec, Exact, Fault, FunctionCodec, Milliseconds, SecretCodec};
 
 use super::value::{DAY_MS, INT_MAX, host, optional_host};
 
@@ -11,12 +11,12 @@ wire::settings! {
     #[derive(Clone, Debug)]
     pub struct Metrics {
         "metricsExporterType" Restart exporter: Exporter = Exporter::Disable, [(Exporter::parse, |exporter: &Exporter| Exporter::WORDS.show(exporter))], "PROM serves metrics to Prometheus at metricsPromExporterPort, OTLP_GRPC sends them to the collector metricsGrpcExporterTarget, LOG writes them to the log, DISABLE does none of it";
-        "metricsPromExporterHost" Restart host: String = String::new(), [Read(optional_host)], "address of the metrics port; by default bindAddress if that is one address, otherwise the address of brokerIP1";
+        "metricsPromExporterHost" Restart host: String = String::new(), [FunctionCodec(optional_host)], "address of the metrics port; by default bindAddress if that is one address, otherwise the address of brokerIP1";
         "metricsPromExporterPort" Restart port: u16 = 5557, [Exact(0..=65_535)], "port of /metrics, /healthz and /readyz; 0 takes a free one";
-        "metricsLabel" Restart labels: String = String::new(), [Read(Metrics::parse_labels)], "labels of every metric, name:value separated by commas";
+        "metricsLabel" Restart labels: String = String::new(), [FunctionCodec(Metrics::parse_labels)], "labels of every metric, name:value separated by commas";
         "metricsOtelCardinalityLimit" Restart series_max: usize = 50_000, [1..=INT_MAX], "most series of one metric; further ones are summed up in one with the label otel_metric_overflow";
-        "metricsGrpcExporterTarget" Restart otlp_target: String = String::new(), [Read(Metrics::parse_target)], "http://HOST:PORT or https://HOST:PORT of an OpenTelemetry collector; without it OTLP_GRPC exports nothing";
-        "metricsGrpcExporterHeader" Restart otlp_headers: String = String::new(), [Hidden(Read(Metrics::parse_headers))], "headers of every export to the collector, name:value separated by commas";
+        "metricsGrpcExporterTarget" Restart otlp_target: String = String::new(), [FunctionCodec(Metrics::parse_target)], "http://HOST:PORT or https://HOST:PORT of an OpenTelemetry collector; without it OTLP_GRPC exports nothing";
+        "metricsGrpcExporterHeader" Restart otlp_headers: String = String::new(), [SecretCodec(FunctionCodec(Metrics::parse_headers))], "headers of every export to the collector, name:value separated by commas";
         "metricGrpcExporterTimeOutInMills" Restart otlp_timeout: Duration = Duration::from_secs(3), [Milliseconds(1..=600_000)], "longest time for an export to the collector";
         "metricGrpcExporterIntervalInMills" Restart otlp_interval: Duration = Duration::from_secs(60), [Milliseconds(100..=DAY_MS)], "time between two exports to the collector";
         "metricLoggingExporterIntervalInMills" Restart log_interval: Duration = Duration::from_secs(10), [Milliseconds(100..=DAY_MS)], "time between two exports to the log";

@@ -8,7 +8,7 @@ use replica::master::MasterConfig;
 use replica::slave_log::SlaveConfig;
 use replica::transfer::TransferConfig;
 use store::FlushMode;
-use wire::settings::{Exact, Read};
+use wire::settings::{Exact, FunctionCodec};
 
 use super::acting_master::ActingMaster;
 use super::controller_mode::ControllerMode;
@@ -36,9 +36,9 @@ wire::settings! {
     #[derive(Clone, Debug)]
     pub struct Replication {
         "brokerRole" Restart role: Role = Role::AsyncMaster, [Must(Role::WORDS)], "ASYNC_MASTER; SYNC_MASTER answers when inSyncReplicas brokers have a message; SLAVE copies the log of the master with its brokerName";
-        "brokerIP2" Restart ip: String = String::new(), [Read(optional_host)], "address that slaves of this broker connect to; brokerIP1 when empty";
+        "brokerIP2" Restart ip: String = String::new(), [FunctionCodec(optional_host)], "address that slaves of this broker connect to; brokerIP1 when empty";
         "haListenPort" Restart port: u16 = 0, [Exact(0..=65_535)], "port that slaves connect to; 0 is the one behind listenPort";
-        "haMasterAddress" Restart master: String = String::new(), [Read(one_address)], "where a slave connects to, host:port; when empty, where the name servers say";
+        "haMasterAddress" Restart master: String = String::new(), [FunctionCodec(one_address)], "where a slave connects to, host:port; when empty, where the name servers say";
         "haSendHeartbeatInterval" Restart heartbeat_interval_ms: u64 = TransferConfig::default().heartbeat_interval_ms, [1..=DAY_MS], "milliseconds after which master and slave send each other something";
         "haHousekeepingInterval" Restart housekeeping_interval_ms: u64 = TransferConfig::default().housekeeping_interval_ms, [1..=DAY_MS], "milliseconds of silence after which master and slave close their connection";
         "haTransferBatchSize" Restart batch_bytes: u32 = TransferConfig::default().batch_bytes, [1..=INT_MAX], "most bytes of the log in one frame to a slave";
@@ -61,8 +61,9 @@ wire::settings! {
 }
 
 impl Replication {
-    /// Whether responses wait for slaves for the broker's whole life. With RocketMQ 5 a SYNC_MASTER with
-    /// `inSyncReplicas=1` waits for no slave. In controller mode that depends on the master.
+    /// Whether responses wait for slaves from start to stop, by the settings alone. With RocketMQ 5
+    /// a SYNC_MASTER with `inSyncReplicas=1` waits for no slave. False in controller mode, where
+    /// responses begin to wait when an elected master requires that.
     pub fn waits_for_slaves(&self) -> bool {
         self.role == Role::SyncMaster && self.in_sync_replicas > 1 && !self.controller.is_enabled
     }

@@ -1,30 +1,11 @@
-//! Parsing and printing of the settings of retention: sizes, disk limits, hours, lists of directories.
+//! Parsing and printing of the settings of retention: disk limits, hours, lists of directories.
 
 use std::path::PathBuf;
 
-use store::{FlushMode, Unconsumed, UsageLimit};
+use store::{FlushMode, UnconsumedPolicy, UsageLimit};
 use wire::settings::{Codec, Fault};
 
-use super::value::INT_MAX;
-
-const UNITS: [(char, u64); 4] = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30), ('t', 1 << 40)];
-
-/// Parses a number of bytes, with an optional unit: k, m, g or t.
-pub(super) fn bytes(text: &str) -> Result<u64, Fault> {
-    let lower = text.to_ascii_lowercase();
-    let (digits, factor) = UNITS
-        .iter()
-        .find_map(|(unit, factor)| Some((lower.strip_suffix(*unit)?, *factor)))
-        .unwrap_or((lower.as_str(), 1));
-    let value = digits.parse::<u64>().ok().and_then(|value| value.checked_mul(factor));
-    value.ok_or_else(|| Fault::Invalid("a number of bytes such as 1073741824, 500m or 20g".to_owned()))
-}
-
-/// The bytes in the largest unit that divides them.
-pub(super) fn show_bytes(bytes: &u64) -> String {
-    let unit = UNITS.iter().rev().find(|(_, factor)| *bytes > 0 && bytes.is_multiple_of(*factor));
-    unit.map_or_else(|| bytes.to_string(), |(unit, factor)| format!("{}{unit}", bytes / factor))
-}
+use super::value::{INT_MAX, bytes, show_bytes};
 
 /// Parses a disk limit: a percentage in use, brought within Java's bounds (`MessageStoreConfig`), or free bytes with a unit.
 pub(super) fn watermark(text: &str, low: u64, high: u64) -> Result<UsageLimit, Fault> {
@@ -77,8 +58,11 @@ pub(super) fn show_hours_ms(ms: &i64) -> String {
 pub(super) const FLUSH_MODES: [(&str, FlushMode); 2] =
     [("ASYNC_FLUSH", FlushMode::Async), ("SYNC_FLUSH", FlushMode::Sync)];
 
-pub(super) const POLICIES: [(&str, Unconsumed); 3] =
-    [("PROTECT", Unconsumed::Protect), ("DROP", Unconsumed::Drop), ("REJECT", Unconsumed::Reject)];
+pub(super) const POLICIES: [(&str, UnconsumedPolicy); 3] = [
+    ("PROTECT", UnconsumedPolicy::Protect),
+    ("DROP", UnconsumedPolicy::Drop),
+    ("REJECT", UnconsumedPolicy::Reject),
+];
 
 /// Parses directories separated by commas.
 pub(super) fn directories(text: &str) -> Result<Vec<PathBuf>, Fault> {
@@ -103,20 +87,6 @@ pub(super) fn only_broker(text: &str) -> Result<i32, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes() {
-        for (text, expected) in
-            [("0", 0), ("17", 17), ("2k", 2048), ("500M", 500 << 20), ("20g", 20 << 30), ("1T", 1 << 40)]
-        {
-            assert_eq!(bytes(text), Ok(expected), "{text}");
-            assert_eq!(bytes(&show_bytes(&expected)), Ok(expected), "{text}");
-        }
-        for text in ["", "g", "-1", "1.5g", "20gb", "99999999999t", "1 g"] {
-            assert!(bytes(text).is_err(), "{text}");
-        }
-        assert_eq!((show_bytes(&(20 << 30)).as_str(), show_bytes(&1500).as_str()), ("20g", "1500"));
-    }
 
     #[test]
     fn limits_of_a_disk() {

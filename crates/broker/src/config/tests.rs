@@ -100,14 +100,14 @@ fn the_commit_log_may_lie_in_several_directories() {
 
 #[test]
 fn limits_of_a_disk_are_percent_or_free_bytes() {
-    use store::{Unconsumed, UsageLimit};
+    use store::{UnconsumedPolicy, UsageLimit};
     let text = "diskMaxUsedSpaceRatio=70\ndiskSpaceCleanForciblyRatio=99\ndiskSpaceWarningLevelRatio=20g\n\
         commitLogRetentionBytes=500g\nunconsumedDataPolicy=REJECT\ndeleteWhen=02;14\n";
     let retention = check(text, &[]).retention;
     assert_eq!(retention.expire_at, UsageLimit::Percent(70));
     assert_eq!(retention.clean_at, UsageLimit::Percent(85), "Java's bounds");
     assert_eq!(retention.refuse_at, UsageLimit::FreeBytes(20 << 30));
-    assert_eq!((retention.log_bytes_max, retention.unconsumed), (500 << 30, Unconsumed::Reject));
+    assert_eq!((retention.log_bytes_max, retention.unconsumed), (500 << 30, UnconsumedPolicy::Reject));
     assert_eq!(retention.delete_hours, 1 << 2 | 1 << 14);
 }
 

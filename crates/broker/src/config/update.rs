@@ -191,6 +191,10 @@ impl Update {
         if property.effect == Effect::Live {
             self.config = changed;
             self.config.keep_own_name_server();
+            // Java goes on with an empty address that no broker can connect to (`BrokerOuterAPI.updateNameServerAddressList`).
+            if name == "namesrvAddr" && self.config.name_servers().is_empty() {
+                return invalid("at least one host:port, because clients find the broker by name servers");
+            }
             self.config.sources.insert(name.to_owned(), Source::RunTime);
         } else if property.value(&changed) == present {
             self.config.after_restart.remove(name);

@@ -5,8 +5,6 @@ use std::path::PathBuf;
 
 use wire::settings::{CONTROLLER_PORT, Codec, Fault, HA_PORT, addresses, name_servers};
 
-use super::space::{bytes, show_bytes};
-
 /// Longest interval that a setting may have: a day in milliseconds.
 pub(super) const DAY_MS: i64 = 86_400_000;
 
@@ -18,6 +16,9 @@ pub(super) const INT_MIN: i64 = i32::MIN as i64;
 
 /// Bytes of a queue unit.
 const UNIT_BYTES: i64 = 20;
+
+/// Units of a number of bytes.
+const UNITS: [(char, u64); 4] = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30), ('t', 1 << 40)];
 
 /// Parses a number of bytes of a queue's index into units.
 pub(super) fn scan_units(text: &str) -> Result<i64, Fault> {
@@ -94,7 +95,24 @@ pub(super) fn address(text: &str) -> Result<IpAddr, Fault> {
 
 /// Parses the trusted proxies. A wrong value stops the start, because no default may decide about trust.
 pub(super) fn proxies(text: &str) -> Result<net::TrustedProxies, Fault> {
-    text.parse().map_err(|error: net::NoNetwork| Fault::Refused(error.to_string()))
+    text.parse().map_err(|error: net::AddressListError| Fault::Refused(error.to_string()))
+}
+
+/// Parses a number of bytes, with an optional unit: k, m, g or t.
+pub(super) fn bytes(text: &str) -> Result<u64, Fault> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, factor) = UNITS
+        .iter()
+        .find_map(|(unit, factor)| Some((lower.strip_suffix(*unit)?, *factor)))
+        .unwrap_or((lower.as_str(), 1));
+    let value = digits.parse::<u64>().ok().and_then(|value| value.checked_mul(factor));
+    value.ok_or_else(|| Fault::Invalid("a number of bytes such as 1073741824, 500m or 20g".to_owned()))
+}
+
+/// The bytes in the largest unit that divides them.
+pub(super) fn show_bytes(bytes: &u64) -> String {
+    let unit = UNITS.iter().rev().find(|(_, factor)| *bytes > 0 && bytes.is_multiple_of(*factor));
+    unit.map_or_else(|| bytes.to_string(), |(unit, factor)| format!("{}{unit}", bytes / factor))
 }
 
 /// Parses a number of bytes in memory.
@@ -142,4 +160,23 @@ pub(super) fn optional_addresses(text: &str) -> Result<Option<String>, Fault> {
 /// The text of an optional value. Empty without a value.
 pub(super) fn show_optional(value: &Option<String>) -> String {
     value.clone().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, expected) in
+            [("0", 0), ("17", 17), ("2k", 2048), ("500M", 500 << 20), ("20g", 20 << 30), ("1T", 1 << 40)]
+        {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+            assert_eq!(bytes(&show_bytes(&expected)), Ok(expected), "{text}");
+        }
+        for text in ["", "g", "-1", "1.5g", "20gb", "99999999999t", "1 g"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+        assert_eq!((show_bytes(&(20 << 30)).as_str(), show_bytes(&1500).as_str()), ("20g", "1500"));
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
-use wire::body::{Changed, DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupTable};
+use wire::body::{DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupTable, TableDelta};
 use wire::codes::response;
 use wire::json::{self, Dialect};
 
@@ -111,7 +111,7 @@ impl Groups {
     /// When the file cannot be written; the table is then as before.
     pub(crate) fn take_changes(
         &self,
-        changed: Changed<SubscriptionGroupTable>,
+        changed: TableDelta<SubscriptionGroupTable>,
     ) -> Result<(), persist::Error> {
         if changed.is_whole {
             return self.adopt(changed.table);

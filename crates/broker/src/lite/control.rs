@@ -31,9 +31,10 @@ const POLICY_MAX: i64 = 2;
 /// Carries out changes of subscriptions in their order. `link` leads to the clients of the changes.
 ///
 /// # Errors
-/// `REQUEST_CODE_NOT_SUPPORTED` if the broker serves no lite topics, by which proxies know. `ILLEGAL_OPERATION` without
-/// changes, for a group that may not consume, and for additions to a wildcard group.
-/// `LITE_SUBSCRIPTION_QUOTA_EXCEEDED` at `maxLiteSubscriptionCount`. Changes before the refused change stay.
+/// `REQUEST_CODE_NOT_SUPPORTED` if the broker serves no lite topics, by which proxies know.
+/// `ILLEGAL_OPERATION` without changes, for a group that may not consume or is not bound to the
+/// topic, and for additions to a wildcard group. `LITE_SUBSCRIPTION_QUOTA_EXCEEDED` at
+/// `maxLiteSubscriptionCount`. Changes before the refused change stay.
 pub(crate) fn control(
     parts: &Arc<LiteParts>,
     link: &Arc<dyn ClientLink>,
@@ -171,7 +172,8 @@ fn check_quota(
     Ok(())
 }
 
-/// Notifies clients that lost a lite topic to another client.
+/// Notifies clients that lost a lite topic to another client. Resets the offset of the group in
+/// this lite topic if the attributes of the group require that.
 fn lost(tables: &Tables, delivery: &Delivery, group: &str, rules: &GroupRules, lost: Vec<Subscriber>) {
     for Subscriber { client, link, queue } in lost {
         if rules.resets_on_take_over {

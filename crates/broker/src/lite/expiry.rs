@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use store::{Queue, Unconsumed};
+use store::{Queue, UnconsumedPolicy};
 use wire::units::QueueOffset;
 
 use super::rules;
@@ -84,7 +84,8 @@ impl Search {
         Step::GoesOn
     }
 
-    /// Returns whether there are expired lite topics and their offsets are on disk as 0.
+    /// Writes 0 as the offset of all groups in the expired lite topics to the file of offsets.
+    /// False without expired lite topics, and if the offsets are not in the file.
     fn begin_removal(&self, parts: &LiteParts) -> bool {
         if self.expired.is_empty() {
             return false;
@@ -144,7 +145,7 @@ impl Search {
     fn may_go(&self, tables: &Tables, runtime: &Runtime, queue: &Queue) -> bool {
         let is_deleted = lite_parts(queue.topic()).is_some_and(|(of, _)| tables.topics.find(of).is_none());
         is_deleted
-            || runtime.config.retention.unconsumed == Unconsumed::Drop
+            || runtime.config.retention.unconsumed == UnconsumedPolicy::Drop
             || !self.is_lacked(tables, queue)
     }
 
@@ -194,8 +195,9 @@ pub(crate) fn remove(tables: &Tables, delivery: &Delivery, queues: &[(Arc<Queue>
     names.len()
 }
 
-/// Removes the offsets and events of lite queues that the store removed. A message that begins the lite topic anew
-/// meanwhile gave no client an event, because it seemed to be consumed, or its event is removed here.
+/// Removes the offsets and events of lite queues that the store removed. Gives a new event for a
+/// lite queue that a message made again meanwhile. By the old offset this message counted as
+/// consumed, so the message gave no client an event, or its event is removed here.
 pub(super) fn forget(tables: &Tables, delivery: &Delivery, names: &[&str]) {
     for name in names {
         tables.offsets.forget_topic(name);

@@ -1065,7 +1065,7 @@ fn a_lite_queue_without_messages_goes_with_the_second_search() {
 
 #[test]
 fn unconsumed_lite_topics_expire_only_with_the_policy_drop() {
-    let mut world = World::with(&[], |config| config.retention.unconsumed = store::Unconsumed::Drop);
+    let mut world = World::with(&[], |config| config.retention.unconsumed = store::UnconsumedPolicy::Drop);
     world.topic("P", "20");
     world.pass(0);
     world.add("c", &["a"]);

@@ -266,7 +266,8 @@ pub(crate) struct PopTimeouts {
 pub(crate) struct Bounds {
     /// `maxPopPollingSize`: most suspended requests of the broker.
     pub all: usize,
-    /// `popPollingSize`: most suspended requests of a topic, group and queue.
+    /// `popPollingSize`: number of suspended pops of a topic, group and queue above which a further
+    /// request is refused. Suspended notifications do not count.
     pub list: usize,
 }
 

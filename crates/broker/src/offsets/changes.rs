@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::watch;
-use wire::body::{Changed, ConsumerOffsetTable};
+use wire::body::{ConsumerOffsetTable, TableDelta};
 
 use super::Offsets;
 
@@ -18,7 +18,7 @@ const REMOVALS_KEPT: usize = 4096;
 /// Bytes that a queue and its offset take in a body.
 const QUEUE_BYTES: usize = 28;
 
-/// Number of searches for changes so far. Zero is before the first change.
+/// Number that grows with each search for changes. Zero is before the first change.
 pub(crate) type Generation = u64;
 
 /// Current generation, and the waiters for changes.
@@ -35,7 +35,7 @@ pub(super) struct Counter {
 #[derive(Debug)]
 pub(crate) struct Changes {
     /// The changed offsets.
-    pub changed: Changed<ConsumerOffsetTable>,
+    pub changed: TableDelta<ConsumerOffsetTable>,
     /// The key of the last entry, when there are more behind it.
     pub more: Option<String>,
     /// Generation up to which these changes are complete.
@@ -159,7 +159,7 @@ impl Offsets {
                 }
             }
         });
-        Changes { changed: Changed { gone, is_whole, table }, more, generation: current, looked_at }
+        Changes { changed: TableDelta { gone, is_whole, table }, more, generation: current, looked_at }
     }
 
     /// Records that `@group` or `topic@` was removed. The caller holds the lock of the groups.
@@ -173,11 +173,11 @@ impl Offsets {
         self.counter.raise(generation);
     }
 
-    /// Applies the changes at the master. For a whole table, offsets that the master does not have are removed unless
-    /// `stays` returns true for their topic and group.
+    /// Applies changes that the master has made. For a whole table, offsets that the master does
+    /// not have are removed unless `stays` returns true for their topic and group.
     pub(crate) fn take_changes(
         &self,
-        changed: Changed<ConsumerOffsetTable>,
+        changed: TableDelta<ConsumerOffsetTable>,
         stays: impl Fn(&str, &str) -> bool,
     ) {
         for removed in &changed.gone {

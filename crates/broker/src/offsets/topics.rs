@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::{Offsets, Topic};
 
-/// Entries of an unsplit table.
+/// Most entries of an unsplit table.
 const UNSPLIT_MAX: usize = if cfg!(test) { 2 } else { 2048 };
 /// Parts of a split table.
 const PARTS: usize = 128;

@@ -15,7 +15,7 @@ pub(crate) struct Reader(Entry);
 pub(crate) struct GroupOffsets {
     /// Offset of the next message to consume, or the offset of a pending reset.
     pub committed: i64,
-    /// Offset of the next message to pull.
+    /// Offset of the next message to pull, or `committed` if the group has not pulled the queue.
     pub pulled: i64,
 }
 
@@ -77,7 +77,7 @@ impl Offsets {
             .collect()
     }
 
-    /// Number of pairs of a group and a topic with offsets.
+    /// Number of entries: pairs of a group and a topic with offsets or counts.
     pub(crate) fn size(&self) -> usize {
         self.groups.read().values().map(Topics::len).sum()
     }
@@ -106,7 +106,7 @@ impl Offsets {
         topics
     }
 
-    /// Returns the names of the groups that have offsets, sorted.
+    /// Returns the names of the groups that have entries, sorted.
     pub(crate) fn groups(&self) -> BTreeSet<String> {
         self.groups.read().keys().cloned().collect()
     }

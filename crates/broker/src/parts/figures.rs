@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::refused::Refused;
+use crate::refusal_counts::RefusalCounts;
 use crate::rpc_latency::RpcLatency;
 use crate::slow::{SlowOperations, WaitCause};
 use crate::state::Stats;
@@ -16,7 +16,7 @@ pub(crate) struct Figures {
     /// Slow operations by cause.
     pub(crate) slow: SlowOperations,
     /// Refused requests by cause.
-    pub(crate) refused: Refused,
+    pub(crate) refused: RefusalCounts,
     pub(crate) rpc_latency: Arc<RpcLatency>,
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use client::Signed;
-use net::{CallError, ConnectionHandle, Gone, Reply};
+use client::SignedRequest;
+use net::{CallError, ConnectionClosed, ConnectionHandle, Response};
 use wire::frame::{Encoding, FrameWriter, Head};
 
 use crate::clients::Clients;
@@ -30,11 +30,11 @@ impl Sessions {
         code: i32,
         patience: Duration,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<Reply, CallError> {
+    ) -> Result<Response, CallError> {
         let Some(credentials) = self.gate.own_credentials() else {
             return peer.call(Encoding::Json, code, patience, write).await;
         };
-        let signed = Signed::sealed(credentials, code, &peer.remote().to_string(), write);
+        let signed = SignedRequest::sealed(credentials, code, &peer.remote().to_string(), write);
         peer.call(Encoding::Json, code, patience, |writer| signed.write(writer)).await
     }
 
@@ -44,14 +44,14 @@ impl Sessions {
         peer: &ConnectionHandle,
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<(), Gone> {
+    ) -> Result<(), ConnectionClosed> {
         let head = Head::one_way(Encoding::Json, code, peer.next_opaque());
         peer.push(|out| {
             let writer = FrameWriter::begin(out, head);
             match self.gate.own_credentials() {
                 None => write(writer),
                 Some(credentials) => {
-                    Signed::sealed(credentials, code, &peer.remote().to_string(), write).write(writer);
+                    SignedRequest::sealed(credentials, code, &peer.remote().to_string(), write).write(writer);
                 }
             }
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Numbered, ReadError};
+use store::{CqUnit, ReadError};
 use wire::codes::response;
 use wire::pop::Kind;
 
@@ -106,7 +106,7 @@ impl Look<'_> {
     /// Reads messages from the offset of `pull` on. Skips damaged messages, at most [`SLICE_BYTES`] of them.
     fn read(&mut self, mut pull: Pull) {
         let parts = self.parts;
-        let (mut units, mut passed): (Vec<Numbered>, u64) = (Vec::new(), 0);
+        let (mut units, mut passed): (Vec<CqUnit>, u64) = (Vec::new(), 0);
         while passed < SLICE_BYTES
             && let Some(scan) = Scan::find_messages(&parts.pulls, &pull, Source::Disk, &mut units)
         {

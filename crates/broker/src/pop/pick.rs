@@ -9,7 +9,7 @@ mod read;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use store::{AppendError, Numbered};
+use store::{AppendError, CqUnit};
 use wire::body::{Checkpoint, OrderState};
 use wire::codes::response;
 use wire::pop::{Kind, ORDER_REVIVE_QUEUE, QueueOffsets};
@@ -49,7 +49,7 @@ pub(super) enum Unpopped {
 
 /// Outcome of reading a queue.
 pub(super) enum Visit {
-    /// The pop had the queue, and got messages or found none.
+    /// The pop had the queue, whether or not it got messages.
     Held,
     /// Another pop has the queue.
     Busy,
@@ -85,7 +85,7 @@ pub(super) struct Picking<'a> {
     pieces: Vec<Part>,
     /// Lite queues that gave no messages.
     pub found_none: Vec<Arc<str>>,
-    units: Vec<Numbered>,
+    units: Vec<CqUnit>,
     /// Whether the last read failed with a temporary error, so that the messages are popped later and not
     /// skipped.
     refused: bool,
@@ -184,8 +184,8 @@ fn retry_kinds(runtime: &Runtime, dice: i32) -> &'static [Kind] {
     }
 }
 
-/// Returns the queue offset at which the next pop of a queue reads. A group without an offset begins at the first
-/// message, or at the last message with `from_end`.
+/// Returns the queue offset at which the next pop of a queue reads. A group without an offset
+/// begins at [`first_position`].
 pub(super) fn position(parts: &PopParts, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
     // Under the lock of the in-flight queue, which is held while the group's offset passes settled pops.
     let in_flight = cell.in_flight();
@@ -193,7 +193,10 @@ pub(super) fn position(parts: &PopParts, cell: &Cell, queue: &Queue, from_end: b
     in_flight.position(committed.unwrap_or_else(|| first_position(parts, cell, queue, from_end)))
 }
 
-/// The queue offset at which a group without an offset begins (`PopMessageProcessor.getInitOffset`).
+/// The queue offset at which a group without an offset begins
+/// (`PopMessageProcessor.getInitOffset`): at the first message, or with `from_end` at the last
+/// visible message. A retry topic always begins at the first message. With
+/// `initPopOffsetByCheckMsgInMem` a young queue begins at offset 0.
 fn first_position(parts: &PopParts, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
     if !from_end || Kind::of(&cell.topic) != Kind::Normal {
         return queue.index.min().to_i64();

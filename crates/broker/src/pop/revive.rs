@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::{Numbered, ReadError, Unit};
+use store::{CqUnit, ReadError, Unit};
 use wire::body::{Acks, Checkpoint};
 use wire::json;
 use wire::pop::normal_topic;
@@ -184,7 +184,7 @@ impl Reviver {
                 let offset = open_checkpoints.next;
                 self.bytes.clear();
                 let message =
-                    Numbered { offset: QueueOffset::from_i64(offset).unwrap_or_default(), unit: *unit };
+                    CqUnit { offset: QueueOffset::from_i64(offset).unwrap_or_default(), unit: *unit };
                 if !unit.is_blank()
                     && let Err(error) =
                         store.read_messages_blocking(&queue.index, &[message], &mut self.bytes)
@@ -265,7 +265,7 @@ impl Reviver {
         let mut units: Vec<Unit> = Vec::with_capacity(1);
         queue.units_blocking(at, 1, &mut units)?;
         let Some(&unit) = units.first().filter(|unit| !unit.is_blank()) else { return Ok(false) };
-        let message = Numbered { offset: at, unit };
+        let message = CqUnit { offset: at, unit };
         match self.parts.tables.store.read_messages_blocking(&queue, &[message], &mut self.bytes) {
             Ok(()) => Ok(true),
             Err(error @ (ReadError::Io(_) | ReadError::Rebuilding { .. })) => Err(error),

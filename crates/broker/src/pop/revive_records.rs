@@ -102,7 +102,7 @@ impl ReviveRecords {
             parts.tables.put_queue(topic, target.revive_queue, now_ms)?
         } else {
             let out_ms = wheel_time(target.deliver_ms, parts.runtime.config.timers.precision_ms);
-            crate::timer::put::timed(&mut text, out_ms, topic, target.revive_queue);
+            crate::timer::delivery_time::timed(&mut text, out_ms, topic, target.revive_queue);
             parts.tables.put_queue(names::TIMER_TOPIC, 0, now_ms)?
         };
         let message = Message {

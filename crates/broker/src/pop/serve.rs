@@ -73,9 +73,10 @@ pub(crate) fn notify(
     Ok(())
 }
 
-/// Runs a pop in the disk pool, because its messages are not in memory or its slice is used up. Returns whether the
-/// pop continues there. If the pool is full, a search is answered without a message, and a pop that has read nothing
-/// yet is refused as busy.
+/// Runs a pop in the disk pool, because its messages are not in memory or its slice is used up.
+/// Returns whether the pop continues there. A search is answered without a message if the pool is
+/// full or the search has read too much. A pop that has read nothing yet is refused as busy if the
+/// pool is full.
 fn run_in_pool(
     parts: &Arc<PopParts>,
     sink: &Arc<dyn PopSink>,
@@ -290,7 +291,8 @@ impl Drop for InHand {
     }
 }
 
-/// Runs a suspended request again, and suspends it again without a message. Returns true if it was answered.
+/// Runs a suspended request again, and suspends it again without a message. Returns true if the
+/// request was answered or its caller is gone.
 fn resume(parts: &Arc<PopParts>, held: SuspendedPop, out: &mut dyn PopWriter) -> bool {
     let SuspendedPop { sink, ask, id } = held;
     let mut search = Search::default();

@@ -1,7 +1,7 @@
 //! Which messages of a queue a pull returns, decided by the queue's index alone (`DefaultMessageStore.getMessage`). Only SQL
 //! filters need the records themselves.
 
-use store::{Numbered, Read, ReadError, Store, Unit};
+use store::{CqUnit, Read, ReadError, Store, Unit};
 use wire::codes::response;
 use wire::record::RecordView;
 use wire::units::QueueOffset;
@@ -60,7 +60,7 @@ impl Scan {
         parts: &PullParts,
         pull: &Pull,
         source: Source,
-        units: &mut Vec<Numbered>,
+        units: &mut Vec<CqUnit>,
     ) -> Option<Self> {
         units.clear();
         let min = pull.queue.index.min().to_i64();
@@ -149,7 +149,7 @@ fn collect_units(
     pull: &Pull,
     max: i64,
     source: Source,
-    units: &mut Vec<Numbered>,
+    units: &mut Vec<CqUnit>,
 ) -> Result<Option<Walked>, ReadError> {
     let limits = &parts.runtime.config.transfer;
     let span = limits.scan_units.max(pull.ask.max_messages.max(0) as i64);
@@ -218,7 +218,7 @@ struct Collector<'a> {
     runtime: &'a Runtime,
     pull: &'a Pull,
     source: Source,
-    units: &'a mut Vec<Numbered>,
+    units: &'a mut Vec<CqUnit>,
     /// Number of messages of `units`.
     count: usize,
     /// Bytes of the records of `units`.
@@ -241,7 +241,7 @@ impl<'a> Collector<'a> {
         runtime: &'a Runtime,
         pull: &'a Pull,
         source: Source,
-        units: &'a mut Vec<Numbered>,
+        units: &'a mut Vec<CqUnit>,
     ) -> Self {
         let limits = &runtime.config.transfer;
         let memory = limits.memory_bytes / 100 * limits.memory_ratio.unsigned_abs();
@@ -268,7 +268,8 @@ impl<'a> Collector<'a> {
         Walked { next, is_far_behind: self.is_far_behind, record_bytes: self.record_bytes }
     }
 
-    /// Collects the unit at a queue offset if it matches. `alike` units are of the same record.
+    /// Collects the unit at a queue offset if the unit matches. `alike` is the number of units of
+    /// the same record. The record counts as this number of messages.
     fn look_at(&mut self, offset: i64, unit: &Unit, alike: usize) -> Result<Looked, ReadError> {
         let limits = &self.runtime.config.transfer;
         let ask = &self.pull.ask;
@@ -299,7 +300,7 @@ impl<'a> Collector<'a> {
                     self.bytes += size;
                     self.count += alike;
                     let offset = QueueOffset::from_i64(offset).unwrap_or_default();
-                    self.units.push(Numbered { offset, unit: *unit });
+                    self.units.push(CqUnit { offset, unit: *unit });
                 }
             }
         }

@@ -216,7 +216,7 @@ fn every_answer_carries_the_four_fields_and_the_records() {
         ));
         let command = Command::decode(&mut out).unwrap();
         assert_eq!(command.code, code);
-        let reply = PullReply::decode(&command.fields).unwrap();
+        let reply = PullResponseHeader::decode(&command.fields).unwrap();
         assert_eq!((reply.min_offset, reply.max_offset, reply.next_offset), (0, 3, 3));
         assert_eq!(units.len(), if code == 0 { 3 } else { 0 });
         assert_eq!(command.body.len(), units.iter().map(|message| message.unit.size as usize).sum::<usize>());
@@ -243,7 +243,7 @@ fn answered(fixture: &Fixture, source: Source) -> (i32, i64, Vec<i64>) {
     let scan = Scan::find_messages(&fixture.broker.pulls, &pull, source, &mut units).unwrap();
     assert!(answer(&fixture.broker.pulls, &pull, &scan, &units, source, &mut Call::first().writer(&mut out)));
     let command = Command::decode(&mut out).unwrap();
-    let next = PullReply::decode(&command.fields).unwrap().next_offset;
+    let next = PullResponseHeader::decode(&command.fields).unwrap().next_offset;
     let mut body = command.body;
     let mut offsets = Vec::new();
     while !body.is_empty() {
@@ -333,7 +333,7 @@ fn a_waiting_pull_outlasts_messages_on_the_disk_that_do_not_match() {
         !answer.is_empty()
     });
     let command = Command::decode(&mut answer).unwrap();
-    let next = PullReply::decode(&command.fields).unwrap().next_offset;
+    let next = PullResponseHeader::decode(&command.fields).unwrap().next_offset;
     assert_eq!((command.code, next), (response::SUCCESS, 2));
 }
 
@@ -362,7 +362,7 @@ fn a_waiting_pull_that_is_refused_or_reset_gets_no_messages_from_the_disk() {
             !answer.is_empty()
         });
         let command = Command::decode(&mut answer).unwrap();
-        let next = PullReply::decode(&command.fields).unwrap().next_offset;
+        let next = PullResponseHeader::decode(&command.fields).unwrap().next_offset;
         assert_eq!((command.code, next, command.body.len()), (expected.0, expected.1, 0));
     };
     let remove = |broker: &Broker| {

@@ -58,7 +58,7 @@ impl Answer {
         if command.is_one_way() {
             return;
         }
-        self.write_under(command.reply(self.code), out);
+        self.write_under(command.response(self.code), out);
     }
 
     /// Writes the response under the given head.

@@ -118,7 +118,7 @@ pub(super) fn serve_from_disk(
     let body = if keeps_body { frame.command.body } else { &[] };
     let kept = RequestFrame::of(Command { body, ..frame.command.clone() }, frame.route);
     let detached = Detached::new(&kept, request.caller, &dispatcher.port);
-    let detached = Detached { begin: request.begin, ..detached };
+    let detached = Detached { begin: request.begin, is_late: request.is_late, ..detached };
     let reservation = reserve(&dispatcher.broker, &detached)?;
     run(&dispatcher.broker, request.peer, detached, reservation);
     Ok(())
@@ -161,7 +161,7 @@ fn give(peer: &Arc<ConnectionHandle>, bytes: Vec<u8>) {
         return;
     }
     let charge = peer.charge(bytes.len());
-    let _ = peer.put_back(Box::new(move |_, out| {
+    let _ = peer.enqueue(Box::new(move |_, out| {
         out.extend_from_slice(&bytes);
         drop(charge);
     }));
@@ -180,6 +180,7 @@ pub(crate) fn postpone(
 ) -> Result<()> {
     queue(&dispatcher.broker, request.peer, refusal, || Detached {
         begin: request.begin,
+        is_late: request.is_late,
         ..Detached::new(frame, request.caller, &dispatcher.port)
     })
 }
@@ -220,7 +221,7 @@ impl Postponed for Waiting {
             if request.route.is_none_or(|route| !route.needs_disk_pool(0)) {
                 // On the connection's thread, because the reads and writes of the request must not hold up the
                 // metadata writer. The client may be gone, but the change stays.
-                let _ = peer.put_back(Box::new(move |peer, out| {
+                let _ = peer.enqueue(Box::new(move |peer, out| {
                     serve_again(&broker, peer, request, out);
                     drop(charge);
                 }));
@@ -239,7 +240,7 @@ impl Postponed for Waiting {
     fn catch_up(&self) -> Box<dyn Fn()> {
         let peer = self.peer.clone();
         Box::new(move || {
-            while let Some(work) = peer.take_work() {
+            while let Some(work) = peer.take_task() {
                 let mut out = Vec::new();
                 work(&peer, &mut out);
                 peer.push(|bytes| bytes.extend_from_slice(&out)).unwrap();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use auth::audit::Origin;
-use auth::{AnswerTime, Arrival, AuthError, Denied, Identity, Request, Signed};
+use auth::{Arrival, AuthError, Denial, Request, ResponseTime, Signable, Subject};
 use net::ConnectionHandle;
 use wire::frame::FRAME_BYTES_MAX;
 
@@ -28,7 +28,7 @@ impl Dispatcher {
         out: &mut Vec<u8>,
     ) -> Option<Caller> {
         let command = &frame.command;
-        let mut caller = Caller { remote: peer.remote(), version: command.version, user: Identity::Off };
+        let mut caller = Caller { remote: peer.remote(), version: command.version, user: Subject::Off };
         let gate = &self.broker.sessions.gate;
         if gate.is_open(peer.is_local()) {
             return Some(caller);
@@ -44,22 +44,22 @@ impl Dispatcher {
         let origin = Origin::new(caller.remote, peer.id());
         match self.ask(gate, (now_ms, origin), peer, frame) {
             Ok(user) => {
-                if matches!(user, Identity::User(_)) && peer.frame_bytes_max() < FRAME_BYTES_MAX {
+                if matches!(user, Subject::User(_)) && peer.frame_bytes_max() < FRAME_BYTES_MAX {
                     peer.limit_frames(FRAME_BYTES_MAX);
                 }
                 caller.user = user;
                 return Some(caller);
             }
-            Err(Denied { error, answer, mark }) => {
+            Err(Denial { error, response_time: answer, mark }) => {
                 let refusal = Refusal::from(error);
                 match answer {
-                    AnswerTime::Now => self.refuse(frame, &refusal, out),
-                    AnswerTime::After(wait_ms) => {
+                    ResponseTime::Now => self.refuse(frame, &refusal, out),
+                    ResponseTime::After(wait_ms) => {
                         let mut answer = Vec::new();
                         self.refuse(frame, &refusal, &mut answer);
                         gate.delays.add(now_ms + wait_ms, Box::new(peer.delayed(answer, mark)));
                     }
-                    AnswerTime::Never => peer.close(),
+                    ResponseTime::Never => peer.close(),
                 }
             }
         }
@@ -72,9 +72,9 @@ impl Dispatcher {
         (now_ms, origin): (i64, Origin),
         peer: &ConnectionHandle,
         frame: &RequestFrame<'_>,
-    ) -> Result<Identity, Denied> {
+    ) -> Result<Subject, Denial> {
         let command = &frame.command;
-        let signed = Signed::from(command);
+        let signed = Signable::from(command);
         let verified = gate.verify(now_ms, &signed, origin, peer.mark())?;
         let is_forwarded = forward::source::remote(&self.broker, command).is_some();
         let is_own = |address: &str| self.broker.identity.is_named(address);

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
-use wire::body::CorrectionOffsets;
+use wire::body::{CorrectionOffsets, HaClientRuntimeInfo, HaConnectionRuntimeInfo, HaRuntimeInfo};
 
 use super::answer::Answer;
 use super::codec::{json, strict_json};
@@ -13,6 +14,7 @@ use super::incoming::Request;
 use crate::admin;
 use crate::pages::{self, Page};
 use crate::progress::{self, TopicsOfGroup};
+use crate::replicas::SlaveProgress;
 use crate::{Result, stats};
 
 /// 22094 `VOSTOK_PAGE`.
@@ -65,52 +67,41 @@ pub(super) fn topics_of_group(r: &Request<'_>) -> Result<Answer> {
 
 /// 907 `GET_BROKER_HA_STATUS`: positions of the slaves on a master, the own position on a slave. In controller mode the members of
 /// the in-sync set count as in sync (`AutoSwitchHAService.getRuntimeInfo`); here only connected members that are not silent.
-pub(super) fn replication(r: &Request<'_>) -> Result<Answer> {
+pub(super) fn ha_status(r: &Request<'_>) -> Result<Answer> {
     let (broker, replicas) = (r.broker, &r.broker.replication.replicas);
     let (end, now_ms, upstream) =
         (broker.store.appended().get(), broker.runtime.now_ms(), &replicas.upstream);
-    let slaves: Vec<_> = replicas
-        .slaves()
-        .iter()
-        .map(|slave| {
-            let acknowledged = slave.acknowledged.load(Ordering::Relaxed);
-            json!({
-                // A listener for both versions of IP shows IPv4 addresses as `::ffff:a.b.c.d`.
-                "addr": SocketAddr::new(slave.remote.ip().to_canonical(), slave.remote.port()).to_string(),
-                "diff": end.saturating_sub(acknowledged),
-                "inSync": admin::is_in_sync(&broker.replication, &broker.runtime, slave, end.saturating_sub(acknowledged)),
-                "slaveAckOffset": acknowledged,
-                "transferFromWhere": slave.next.load(Ordering::Relaxed),
-                "transferredByteInSecond": slave.sent.per_second(now_ms),
-            })
-        })
-        .collect();
-    let in_sync = slaves.iter().filter(|slave| slave["inSync"] == true).count();
-    let master = broker
-        .replication
-        .replicas
-        .master()
-        .borrow()
-        .ha
-        .clone()
-        .filter(|_| broker.replication.role.is_slave());
-    Ok(strict_json(json!({
-        "haClientRuntimeInfo": {
-            "activated": replicas.follows(),
-            // No field of RocketMQ's `HAClientRuntimeInfo`: the address of this slave among `haConnectionInfo` of its master.
-            "connectionAddr": *upstream.local.lock(),
-            "lastReadTimestamp": upstream.read_ms.load(Ordering::Relaxed),
-            "lastWriteTimestamp": upstream.written_ms.load(Ordering::Relaxed),
-            "masterAddr": master,
-            "masterFlushOffset": 0,
-            "maxOffset": if broker.replication.role.is_slave() { end } else { 0 },
-            "transferredByteInSecond": upstream.received.per_second(now_ms),
+    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let slave = |slave: Arc<SlaveProgress>| {
+        let acknowledged = slave.acknowledged.load(Ordering::Relaxed);
+        let gap = end.saturating_sub(acknowledged);
+        HaConnectionRuntimeInfo {
+            // A listener for both versions of IP shows IPv4 addresses as `::ffff:a.b.c.d`.
+            addr: SocketAddr::new(slave.remote.ip().to_canonical(), slave.remote.port()).to_string(),
+            diff: number(gap),
+            in_sync: admin::is_in_sync(&broker.replication, &broker.runtime, &slave, gap),
+            slave_ack_offset: number(acknowledged),
+            transfer_from_where: number(slave.next.load(Ordering::Relaxed)),
+            transferred_byte_in_second: number(slave.sent.per_second(now_ms)),
+        }
+    };
+    let slaves: Vec<_> = replicas.slaves().into_iter().map(slave).collect();
+    let is_slave = broker.replication.role.is_slave();
+    Ok(json(HaRuntimeInfo {
+        ha_client_runtime_info: HaClientRuntimeInfo {
+            activated: replicas.follows(),
+            connection_addr: upstream.local.lock().map(|address| address.to_string()),
+            last_read_timestamp: upstream.read_ms.load(Ordering::Relaxed),
+            last_write_timestamp: upstream.written_ms.load(Ordering::Relaxed),
+            master_addr: replicas.master().borrow().ha.clone().filter(|_| is_slave),
+            master_flush_offset: 0,
+            max_offset: if is_slave { number(end) } else { 0 },
+            transferred_byte_in_second: number(upstream.received.per_second(now_ms)),
         },
-        "haConnectionInfo": slaves,
-        "inSyncSlaveNums": in_sync,
-        "master": !broker.replication.role.is_slave(),
-        "masterCommitLogMaxOffset": if broker.replication.role.is_slave() { 0 } else { end },
-        // No field of RocketMQ's `HARuntimeInfo`: Vostok's slaves compare it with their own clock.
-        "nowMs": now_ms,
-    })))
+        in_sync_slave_nums: number(slaves.iter().filter(|slave| slave.in_sync).count() as u64),
+        ha_connection_info: slaves,
+        master: !is_slave,
+        master_commit_log_max_offset: if is_slave { 0 } else { number(end) },
+        now_ms: Some(now_ms),
+    }))
 }

@@ -6,7 +6,8 @@
 //! A request is sent to a master once. Without a response, the client learns that the outcome is unknown. Commits,
 //! queries of offsets and requests for locks may be sent twice: they are held again when the connection ends, or when
 //! another broker becomes master or acts before the response. A later commit may overtake a commit that is held again.
-//! So a broker that then performs the commit itself only raises the offset. While no master is known, a request is
+//! So the broker that performs the commit then only raises the offset: this broker, or the next master, which learns it
+//! from the end of the remark ([`AGAIN`]). While no master is known, a request is
 //! held for at most [`HELD_MS`], and its bytes are charged to its connection. A slave that begins to act meanwhile
 //! serves the held requests itself. Pops and acknowledgements are never forwarded, but are held as well while the
 //! master is gone and no slave acts yet.
@@ -20,7 +21,7 @@ pub(super) mod source;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{CallError, ConnectionHandle, MemoryCharge, Reply, Workers};
+use net::{CallError, ConnectionHandle, MemoryCharge, Response, Workers};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use wire::codes::response;
@@ -43,6 +44,9 @@ use crate::{Refusal, Result};
 
 /// The beginning of the remark of a request that a broker of the set has forwarded.
 pub(super) const FORWARDED: &str = "forwarded to the master";
+
+/// The end of the remark of a request that was forwarded to another broker before.
+pub(super) const AGAIN: &str = " again";
 
 /// The remark of the refusal of a forwarded request by a broker that is not the master.
 pub(super) const NOT_MASTER: &str = "this broker is not the master";
@@ -150,7 +154,7 @@ pub(crate) async fn run(broker: Arc<Broker>, tasks: Workers, mut taken: Taken) {
                 let serving = broker.clone();
                 let HeldRequest { peer, request, charge, .. } = held;
                 // The client may be gone, and then no caller waits for the response.
-                let _ = peer.put_back(Box::new(move |peer, out| {
+                let _ = peer.enqueue(Box::new(move |peer, out| {
                     match request.refusal_of_slave(&serving) {
                         Some(refusal) => out.extend(request.answered(&serving, Err(refusal))),
                         None => detached::serve_again(&serving, peer, request, out),
@@ -270,7 +274,10 @@ async fn send(
     let remote = held.request.remote();
     {
         let command = &held.request.command();
-        let remark = source::remark(&broker, command, remote);
+        let mut remark = source::remark(&broker, command, remote);
+        if held.request.is_late {
+            remark.push_str(AGAIN);
+        }
         let head = Head::request(command.encoding, command.code, 0);
         let head = Head { language: command.language.unwrap_or(head.language), ..head }.remark(&remark);
         if command.is_one_way() {
@@ -332,9 +339,9 @@ pub(super) fn copy(command: &Command<'_>, frame: FrameWriter<'_>) {
 }
 
 /// Passes the master's answer to the client.
-fn answer(held: HeldRequest, reply: &Reply) {
+fn answer(held: HeldRequest, reply: &Response) {
     let mut frame = Vec::new();
-    let head = Head { remark: reply.remark.as_deref(), ..held.request.command().reply(reply.code) };
+    let head = Head { remark: reply.remark.as_deref(), ..held.request.command().response(reply.code) };
     let writer = FrameWriter::begin(&mut frame, head);
     let fields = reply.fields.iter();
     fields.fold(writer, |writer, (key, value)| writer.text(key, value)).finish(&reply.body);

@@ -2,7 +2,7 @@
 //! (`DefaultAuthorizationContextBuilder`, and the annotations `@RocketMQAction` and `@RocketMQResource` of the
 //! request headers). In ACL 1.0 they follow from `PlainAccessResource.parse`.
 
-use auth::{Action, Actions, AuthError, Need, Resource, ResourceType};
+use auth::{Action, Actions, AuthError, Permission, Resource, ResourceType};
 use wire::body::{
     BatchAckBody, LiteSubscriptions, LockBatchBody, QueryAssignmentBody, SubscriptionGroupConfig,
 };
@@ -14,7 +14,8 @@ use wire::names::RETRY_PREFIX;
 use super::incoming::ParsedHeartbeat;
 use super::{groups, topics};
 
-/// Context for the needs of a body, besides the resources that the body names.
+/// Parameters for the needs of a request body: the parsed heartbeat of the request, the actions of
+/// which the caller must be permitted one, and whether the broker is strict.
 #[derive(Clone, Copy)]
 pub(super) struct BodyContext<'a> {
     heartbeat: &'a ParsedHeartbeat,
@@ -24,7 +25,7 @@ pub(super) struct BodyContext<'a> {
 }
 
 /// Reads the needs of the resources in a body.
-type OfBody = fn(&[u8], BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError>;
+type OfBody = fn(&[u8], BodyContext<'_>) -> Result<Vec<Permission<'static>>, JsonError>;
 
 /// The resources a request is about.
 #[derive(Clone, Copy)]
@@ -89,13 +90,13 @@ impl Needs {
         heartbeat: &ParsedHeartbeat,
         cluster: &'a str,
         is_strict: bool,
-    ) -> Result<Vec<Need<'a>>, AuthError> {
+    ) -> Result<Vec<Permission<'a>>, AuthError> {
         if !is_strict && (self.only_if_strict || command.fields.is_empty()) {
             return Ok(Vec::new());
         }
         let (fields, actions) = (&command.fields, self.actions);
         let field = |name: &str| fields.text(name).filter(|text| !text.trim().is_empty());
-        let need = |resource| Need::new(resource, actions);
+        let need = |resource| Permission::new(resource, actions);
         Ok(match self.resources {
             NeededResources::Cluster => vec![need(Resource::cluster(cluster))],
             NeededResources::Fields(named) => {
@@ -129,7 +130,7 @@ impl Needs {
     }
 
     /// Returns the needs of a request that names this topic and this group wherever it can, in its header or its body.
-    pub fn of_named<'a>(&self, named: Named<'a>, is_strict: bool) -> Vec<Need<'a>> {
+    pub fn of_named<'a>(&self, named: Named<'a>, is_strict: bool) -> Vec<Permission<'a>> {
         if !is_strict && self.only_if_strict {
             return Vec::new();
         }
@@ -144,7 +145,7 @@ impl Needs {
             .topic
             .filter(|topic| is_about(ResourceType::Topic) && (is_whole || !topic.starts_with(RETRY_PREFIX)));
         let group = named.group.filter(|_| is_about(ResourceType::Group));
-        let need = |resource| Need::new(resource, self.actions);
+        let need = |resource| Permission::new(resource, self.actions);
         match self.resources {
             NeededResources::Cluster => vec![need(Resource::cluster(named.cluster))],
             NeededResources::Send => named.topic.map(send_to).into_iter().collect(),
@@ -179,11 +180,11 @@ impl Plain {
         self,
         command: &Command<'a>,
         parsed: &ParsedHeartbeat,
-    ) -> Result<Vec<Need<'a>>, AuthError> {
+    ) -> Result<Vec<Permission<'a>>, AuthError> {
         let text = |name: &str| command.fields.text(name).unwrap_or_default();
         let need = |name, kind, action| {
             let resource = resource(kind, text(name));
-            Need::new(resource, Actions::of(&[action]))
+            Permission::new(resource, Actions::of(&[action]))
         };
         Ok(match self {
             Self::Signature | Self::Administrator => Vec::new(),
@@ -204,9 +205,9 @@ impl Plain {
 }
 
 /// Returns the need of a send to a topic.
-fn send_to(topic: &str) -> Need<'_> {
+fn send_to(topic: &str) -> Permission<'_> {
     let action = if topic.starts_with(RETRY_PREFIX) { Action::Sub } else { Action::Pub };
-    Need::new(Resource::topic(topic), Actions::of(&[action]))
+    Permission::new(Resource::topic(topic), Actions::of(&[action]))
 }
 
 fn resource(kind: ResourceType, name: &str) -> Resource<'_> {
@@ -234,8 +235,11 @@ fn unreadable(_: JsonError) -> AuthError {
 fn owned<'a>(
     resources: impl IntoIterator<Item = Resource<'a>>,
     context: BodyContext<'_>,
-) -> Result<Vec<Need<'static>>, JsonError> {
-    Ok(resources.into_iter().map(|resource| Need::new(resource.into_owned(), context.actions)).collect())
+) -> Result<Vec<Permission<'static>>, JsonError> {
+    Ok(resources
+        .into_iter()
+        .map(|resource| Permission::new(resource.into_owned(), context.actions))
+        .collect())
 }
 
 /// Returns a group and its topics. The retry topic counts as the group itself.
@@ -249,7 +253,10 @@ fn consumption<'a>(
 }
 
 /// Returns the needs of a heartbeat: the groups of its consumers and their topics. Producers need no permission.
-pub(super) fn heartbeat(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn heartbeat(
+    body: &[u8],
+    context: BodyContext<'_>,
+) -> Result<Vec<Permission<'static>>, JsonError> {
     let body = context.heartbeat.parse(body)?;
     let one = |consumer: &wire::body::ConsumerData| {
         let topics = consumer.subscription_data_set.iter().map(|it| it.topic.as_str());
@@ -259,7 +266,7 @@ pub(super) fn heartbeat(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Nee
 }
 
 /// The group that locks or unlocks queues, and their topics.
-pub(super) fn locks(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn locks(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Permission<'static>>, JsonError> {
     let body: LockBatchBody = json::from_request(body)?;
     let mut topics: Vec<_> = body.mq_set.iter().map(|queue| queue.topic.as_str()).collect();
     topics.sort_unstable();
@@ -268,7 +275,7 @@ pub(super) fn locks(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'s
 }
 
 /// Returns the needs of changes of lite topics: their groups and parent topics.
-pub(super) fn lite(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn lite(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Permission<'static>>, JsonError> {
     let body: LiteSubscriptions = json::from_request(body)?;
     let mut needs = Vec::new();
     for change in &body.subscription_set {
@@ -281,13 +288,16 @@ pub(super) fn lite(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'st
 }
 
 /// Returns the needs of an assignment: the group and the topic of the queues.
-pub(super) fn assignment(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn assignment(
+    body: &[u8],
+    context: BodyContext<'_>,
+) -> Result<Vec<Permission<'static>>, JsonError> {
     let body: QueryAssignmentBody = json::from_request(body)?;
     owned(consumption(&body.consumer_group, std::iter::once(body.topic.as_str()), context), context)
 }
 
 /// The groups and topics of a batch of acknowledgements.
-pub(super) fn acks(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn acks(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Permission<'static>>, JsonError> {
     if body.is_empty() {
         return Ok(Vec::new());
     }
@@ -303,13 +313,13 @@ pub(super) fn acks(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'st
 }
 
 /// The topics of a list.
-pub(super) fn topics(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn topics(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Permission<'static>>, JsonError> {
     let body: topics::Topics = json::from_request(body)?;
     owned(body.topic_config_list.iter().map(|topic| Resource::topic(&topic.topic_name)), context)
 }
 
 /// Returns the need of a group. A request without a body changes nothing and needs no permission.
-pub(super) fn group(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn group(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Permission<'static>>, JsonError> {
     if body.is_empty() {
         return Ok(Vec::new());
     }
@@ -318,7 +328,7 @@ pub(super) fn group(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'s
 }
 
 /// The groups of a list.
-pub(super) fn groups(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Need<'static>>, JsonError> {
+pub(super) fn groups(body: &[u8], context: BodyContext<'_>) -> Result<Vec<Permission<'static>>, JsonError> {
     let body: groups::Groups = json::from_request(body)?;
     let name = |group: &SubscriptionGroupConfig| group.group_name.clone().unwrap_or_default();
     let names: Vec<_> = body.group_config_list.iter().map(name).collect();

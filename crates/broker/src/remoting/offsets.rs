@@ -15,7 +15,7 @@ use crate::offsets::{self, CommitOffset, Generation, ONLY_RAISES, QueryOffset, R
 use crate::progress::{self, CloneOffsets};
 use crate::state::TableVersions;
 use crate::table_changes::{self, Question};
-use crate::{Refusal, Result, admin, lookup};
+use crate::{Refusal, Result, admin, offset_reset};
 
 /// 14 `QUERY_CONSUMER_OFFSET`.
 pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
@@ -34,13 +34,18 @@ pub(super) fn query(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
 /// 15 `UPDATE_CONSUMER_OFFSET`.
 pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
     let broker = r.broker;
+    let is_handed_over = r.flag_or(ONLY_RAISES, false);
     let wanted = CommitOffset {
         group: r.text_or_empty("consumerGroup")?,
         topic: r.need("topic")?,
         queue_id: r.number_if("queueId")?,
         offset: r.number_if("commitOffset")?,
-        only_raises: r.is_late || r.flag_or(ONLY_RAISES, false),
+        only_raises: r.is_late || is_handed_over,
     };
+    if is_handed_over {
+        // The group may have begun at the slave that acted for this master.
+        let _ = broker.tables.group(&broker.runtime.config, wanted.group)?;
+    }
     let group_exists = |group: &str| broker.tables.groups.find(group).is_some();
     let queues = |topic: &str| {
         let config = &broker.tables.topic(topic)?.config;
@@ -72,7 +77,7 @@ pub(super) fn reset(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
         only_backwards: !r.flag_or("isForce", false),
         for_cpp: r.command.language == Some(Language::Cpp),
     };
-    let answer = lookup::reset(&r.broker.operator_parts(), &wanted).map(json)?;
+    let answer = offset_reset::reset(&r.broker.operator_parts(), &wanted).map(json)?;
     when_copied(r, || r.broker.tables.offsets.newest(), answer, out)
 }
 

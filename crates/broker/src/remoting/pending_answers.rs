@@ -77,7 +77,7 @@ fn recode(answers: &mut Vec<u8>, code: i32, remark: &str) {
     while let Ok(Some(length)) = frame_length(rest) {
         let (frame, after) = rest.split_at_mut(length);
         if let Ok(command) = Command::decode(frame) {
-            let mut writer = FrameWriter::begin(answers, command.reply(code).remark(remark));
+            let mut writer = FrameWriter::begin(answers, command.response(code).remark(remark));
             for (key, value) in command.fields.iter() {
                 writer = writer.bytes(std::str::from_utf8(key).unwrap_or_default(), value);
             }

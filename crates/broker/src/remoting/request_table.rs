@@ -4,7 +4,7 @@
 
 use auth::Action::{Create, Delete, Get, Pub, Sub, Update};
 use auth::ResourceType::{self, Group, Topic};
-use auth::{AuthError, Need};
+use auth::{AuthError, Permission};
 use serde_json::json;
 use wire::codes::request as code;
 use wire::frame::Command;
@@ -16,7 +16,7 @@ use super::needs::{self, Named, Needs, Plain};
 use super::port::Port;
 use super::sends::Sends;
 use super::{
-    clients, figures, group, groups, lite, lookup, offsets, plain, pops, pulls, relay, route, sends,
+    broker_set, clients, figures, groups, lite, lookup, offsets, plain, pops, pulls, relay, route, sends,
     settings, slave, topics, transactions, users,
 };
 use crate::broker::Broker;
@@ -222,7 +222,7 @@ pub fn needs_of_request<'a>(
     command: &Command<'a>,
     cluster: &'a str,
     is_strict: bool,
-) -> Result<Vec<Need<'a>>, AuthError> {
+) -> Result<Vec<Permission<'a>>, AuthError> {
     of_caller(find(command.code)).of_request(command, &ParsedHeartbeat::default(), cluster, is_strict)
 }
 
@@ -233,7 +233,7 @@ pub(super) fn of_caller(route: Option<&'static Route>) -> &'static Needs {
 
 /// Returns the needs in Auth 2.0 of a request with this code. The request names this topic and this group wherever it
 /// can, in its header or its body.
-pub fn needs_of_code(code: i32, named: Named<'_>, is_strict: bool) -> Vec<Need<'_>> {
+pub fn needs_of_code(code: i32, named: Named<'_>, is_strict: bool) -> Vec<Permission<'_>> {
     of_caller(find(code)).of_named(named, is_strict)
 }
 
@@ -288,7 +288,7 @@ pub(super) static ROUTES: [Route; 110] = [
     answer(code::DELETE_ACL_CONFIG, plain::delete_account, Needs::cluster(Update).only_if_strict()).in_disk_pool().plain(Plain::Administrator),
     answer(code::GET_BROKER_CLUSTER_ACL_INFO, plain::versions, Needs::cluster(Get).only_if_strict()).for_operators().plain(Plain::Administrator),
     answer(code::UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, plain::update_white_list, Needs::cluster(Update).only_if_strict()).in_disk_pool().plain(Plain::Administrator),
-    answer(code::GET_TIMER_CHECK_POINT, group::timer_checkpoint, Needs::cluster(Get).only_if_strict()),
+    answer(code::GET_TIMER_CHECK_POINT, broker_set::timer_checkpoint, Needs::cluster(Get).only_if_strict()),
     answer(code::GET_ROUTEINFO_BY_TOPIC, route::route, Needs::fields(&[Pub, Sub, Get], TOPIC)).only_on_proxy_port(),
     answer(code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, groups::put, Needs::body(&[Create, Update], &[Group], needs::group).only_if_strict()).at_slave(slave::topics_and_groups).plain(Plain::Administrator),
     answer(code::GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups::all, Needs::cluster(Get).only_if_strict()).for_operators(),
@@ -330,9 +330,9 @@ pub(super) static ROUTES: [Route; 110] = [
     own(code::QUERY_ASSIGNMENT, clients::assignment, Needs::body(&[Sub], &[Topic, Group], needs::assignment).only_if_strict()),
     answer(code::SET_MESSAGE_REQUEST_MODE, |r| assign::set_mode(&r.broker.tables, &r.broker.runtime, r.body()?).map(done), Needs::cluster(Update).only_if_strict()).in_disk_pool_with_body().at_slave(slave::tables),
     answer(code::GET_ALL_MESSAGE_REQUEST_MODE, |r| Ok(Answer::success().body(r.broker.tables.modes.text())), Needs::cluster(Get).only_if_strict()),
-    answer(code::NOTIFY_MIN_BROKER_ID_CHANGE, group::smallest_id_changed, Needs::cluster(Update).only_if_strict()),
-    answer(code::EXCHANGE_BROKER_HA_INFO, group::exchange_ha, Needs::cluster(Update)),
-    answer(code::GET_BROKER_HA_STATUS, figures::replication, Needs::cluster(Get).only_if_strict()),
+    answer(code::NOTIFY_MIN_BROKER_ID_CHANGE, broker_set::smallest_id_changed, Needs::cluster(Update).only_if_strict()),
+    answer(code::EXCHANGE_BROKER_HA_INFO, broker_set::exchange_ha, Needs::cluster(Update)),
+    answer(code::GET_BROKER_HA_STATUS, figures::ha_status, Needs::cluster(Get).only_if_strict()),
     answer(code::RESET_MASTER_FLUSH_OFFSET, settings::reset_master_flush, Needs::cluster(Update)),
     answer(code::GET_BROKER_EPOCH_CACHE, settings::epochs, Needs::cluster(Get).only_if_strict()),
     answer(code::NOTIFY_BROKER_ROLE_CHANGED, settings::role_changed, Needs::cluster(Update).only_if_strict()),

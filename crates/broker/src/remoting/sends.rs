@@ -86,7 +86,7 @@ fn write_replied(broker: &Broker, ticket: &Call, replied: &Replied, out: &mut Ve
         }
         None => frame,
     };
-    region(broker, frame).finish(b"");
+    with_region_and_trace(broker, frame).finish(b"");
 }
 
 /// Stores and answers the sends of a read batch.
@@ -103,11 +103,12 @@ pub(super) fn commit(
 
 /// Writes the answer of a send that is refused.
 pub(super) fn refuse(broker: &Broker, head: Head<'_>, out: &mut Vec<u8>) {
-    region(broker, FrameWriter::begin(out, head)).finish(b"");
+    with_region_and_trace(broker, FrameWriter::begin(out, head)).finish(b"");
 }
 
-/// Writes the two fields that every answer of a send contains; clients read them without a null check.
-fn region<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
+/// Writes the fields `MSG_REGION` and `TRACE_ON`, which every answer of a send contains. Clients
+/// read the fields without a null check.
+fn with_region_and_trace<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
     writer
         .text("MSG_REGION", &broker.runtime.config.region_id)
         .flag("TRACE_ON", broker.runtime.config.trace_on)
@@ -178,7 +179,7 @@ fn write(
     let writer = if stored.is_inner_batch() { writer.bytes("batchUniqId", key) } else { writer };
     let handle = stored.recall_handle();
     let writer = if handle.is_empty() { writer } else { writer.bytes("recallHandle", handle) };
-    region(broker, writer).finish(b"");
+    with_region_and_trace(broker, writer).finish(b"");
 }
 
 impl SendAnswers for Answers<'_> {

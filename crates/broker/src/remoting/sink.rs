@@ -187,10 +187,10 @@ impl Later {
         Measured { is_long_polling: self.is_suspended.load(Ordering::Relaxed), ..self.call.measured }
     }
 
-    fn put_back(&self, reply: impl FnOnce(&mut Frames<'_>) + Send + 'static) {
+    fn enqueue(&self, reply: impl FnOnce(&mut Frames<'_>) + Send + 'static) {
         let (call, measured, latency) = (self.call, self.measured(), self.latency.clone());
         // A connection that has just ended drops the work.
-        let _ = self.peer.put_back(Box::new(move |_, out| {
+        let _ = self.peer.enqueue(Box::new(move |_, out| {
             let start = out.len();
             reply(&mut call.writer(out));
             latency.count_frame(&measured, &out[start..], Written::Success);
@@ -212,7 +212,7 @@ impl Later {
 
 impl PullSink for Later {
     fn run(&self, reply: PullWork) {
-        self.put_back(move |frames| reply(frames));
+        self.enqueue(move |frames| reply(frames));
     }
 
     fn write(&self, reply: &mut dyn FnMut(&mut dyn PullWriter)) {
@@ -222,7 +222,7 @@ impl PullSink for Later {
 
 impl PopSink for Later {
     fn run(&self, reply: PopWork) {
-        self.put_back(move |frames| reply(frames));
+        self.enqueue(move |frames| reply(frames));
     }
 
     fn write(&self, reply: &mut dyn FnMut(&mut dyn PopWriter)) {

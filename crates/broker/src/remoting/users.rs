@@ -1,7 +1,7 @@
 //! Requests about users and acls: 3001 to 3010 (`AdminBrokerProcessor.createUser` to `AdminBrokerProcessor.listAcl`). They run in
 //! the disk pool, because a change is on disk before it counts.
 
-use auth::{Auth, AuthError, Identity};
+use auth::{Auth, AuthError, Subject};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::body::{AclInfo, NONCE, NONCE_BYTES_MAX, PROOF, USERS_VERSION, UserInfo, proven_head};
@@ -75,11 +75,11 @@ pub(super) fn delete_user(r: &Request<'_>) -> Result<Answer> {
 
 /// Returns the identity for which users are shown. With `authenticationHidesPasswords`, a caller without a seal
 /// ([`wire::seal`]) sees what an anonymous caller sees. The gate has checked the seal of a user.
-fn reader<'a>(r: &Request<'a>, auth: &Auth) -> &'a Identity {
-    let is_sealed = || matches!(r.caller.user, Identity::User(_)) && r.text(SEAL).is_some();
+fn reader<'a>(r: &Request<'a>, auth: &Auth) -> &'a Subject {
+    let is_sealed = || matches!(r.caller.user, Subject::User(_)) && r.text(SEAL).is_some();
     match !auth.settings().hides_passwords || is_sealed() {
         true => &r.caller.user,
-        false => &Identity::Anonymous,
+        false => &Subject::Anonymous,
     }
 }
 

@@ -15,7 +15,7 @@ use replica::slave::{self as slave_machine, SlaveStart};
 use replica::slave_log::SlaveConfig;
 use tokio::sync::mpsc;
 use wire::ha::classic::Header;
-use wire::ha::switch::{Handshake, HandshakeReply, TransferHeader, encode_report};
+use wire::ha::switch::{Handshake, HandshakeResponse, TransferHeader, encode_report};
 use wire::ha::{BrokerId, Epoch, EpochStart};
 use wire::units::LogOffset;
 
@@ -321,7 +321,7 @@ fn reply(bytes: i32, entries: &[(i32, i64)]) -> Vec<u8> {
 /// A good reply, and the head of a transfer behind it.
 fn transfer(offset: u64, body_bytes: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
-    HandshakeReply { end: LogOffset::new(900), epochs: epochs().entries().to_vec() }.encode(&mut bytes);
+    HandshakeResponse { end: LogOffset::new(900), epochs: epochs().entries().to_vec() }.encode(&mut bytes);
     let header = TransferHeader {
         offset: LogOffset::new(offset),
         body_bytes,
@@ -363,7 +363,7 @@ fn a_slave_tells_how_far_it_is_while_it_takes_what_it_has_received() {
     let (mut log, end) = (Vec::new(), master.broker.store.appended().get());
     master.broker.store.read_log_blocking(LogOffset::ZERO, usize::try_from(end).unwrap(), &mut log).unwrap();
     let mut sent = Vec::new();
-    HandshakeReply { end: LogOffset::new(end), epochs: epochs().entries().to_vec() }.encode(&mut sent);
+    HandshakeResponse { end: LogOffset::new(end), epochs: epochs().entries().to_vec() }.encode(&mut sent);
     let mut offset = 0;
     for body in log.chunks(32 << 10) {
         let header = TransferHeader {
@@ -421,7 +421,7 @@ fn a_slave_delivers_again_what_was_cut_off_its_log() {
     }
     let mut stream = slave.accept();
     let mut sent = Vec::new();
-    HandshakeReply { end: ends[0], epochs: epochs().entries().to_vec() }.encode(&mut sent);
+    HandshakeResponse { end: ends[0], epochs: epochs().entries().to_vec() }.encode(&mut sent);
     stream.write_all(&sent).unwrap();
     until("the log is cut", || broker.store.appended() == ends[0]);
     assert_eq!(broker.delivery.schedule.offset(3), 5, "the copies of the messages from 5 on are gone");

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use net::{CallError, ConnectionHandle, Workers};
 use parking_lot::{Mutex, MutexGuard};
-use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
+use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, BrokerIdentity, CallId};
 use replica::in_sync::SetEpoch;
 use replica::master::MasterEvent;
-use replica::roster::{Answer, Request};
+use replica::roster::{ControllerResponse, Request};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use wire::codes::{request, response};
 use wire::frame::FrameWriter;
@@ -40,7 +40,7 @@ const SAVE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Channels that the task needs beside the broker.
 pub(crate) struct Links {
-    pub identity: Option<Identity>,
+    pub identity: Option<BrokerIdentity>,
     pub orders: Sender<Order>,
     /// Proposals of the elected master.
     pub proposals: UnboundedReceiver<(BTreeSet<BrokerId>, SetEpoch)>,
@@ -248,7 +248,7 @@ impl Task {
                     None
                 }
             };
-            let is_logged = |answer: &&Answer| {
+            let is_logged = |answer: &&ControllerResponse| {
                 // The agent reports once a minute that the broker is unknown.
                 !matches!(answer.code, response::SUCCESS | response::CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
             };
@@ -277,7 +277,7 @@ impl Task {
         }
     }
 
-    fn save(&self, identity: Identity) {
+    fn save(&self, identity: BrokerIdentity) {
         let (parts, outcomes) = (self.parts.clone(), self.outcomes.clone());
         self.spawn(BLOCKING, move || async move {
             while let Err(error) = save_identity(&parts.tables, &parts.runtime, &identity) {
@@ -306,8 +306,9 @@ fn stalled_ms(replication: &Replication, runtime: &Runtime) -> u64 {
     u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns the slaves that have all messages that may be answered as stored. If there are any, messages of later
-/// answers wait for slaves from now on, and from the naming on for the named slave ([`Elected::named_heirs`]).
+/// Returns the slaves whose logs contain all messages that responses may have confirmed. If there
+/// is such a slave, later responses wait for slaves. As soon as the agent has named an heir,
+/// responses wait for this heir ([`Elected::named_heirs`]).
 pub(super) fn heirs(elected: &mut Elected, durability: &Durability) -> Vec<BrokerId> {
     let waits = durability.waits_for_slaves();
     if !elected.heirs.is_empty() && !waits {
@@ -391,7 +392,7 @@ impl Controllers {
         (workers, address): (&Workers, &str),
         code: i32,
         write: impl FnOnce(FrameWriter<'_>),
-    ) -> Result<net::Reply, ControllerError> {
+    ) -> Result<net::Response, ControllerError> {
         let peer = self.peer(workers, address).await?;
         let reply = sessions.call(&peer, code, CALL_TIMEOUT, write).await;
         if reply.is_err() {

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use replica::agent::{Identity, IdentityError};
+use replica::agent::{BrokerIdentity, IdentityError};
 use replica::epochs::{EpochFileError, EpochList};
 
 use crate::config::Config;
@@ -195,14 +195,17 @@ fn remove(tables: &Tables, path: PathBuf) -> io::Result<()> {
 }
 
 /// The id of this broker, confirmed by the controllers or not; refuses that of another broker.
-pub(crate) fn load_identity(config: &Config, files: &ConfigFiles) -> Result<Option<Identity>, FilesError> {
+pub(crate) fn load_identity(
+    config: &Config,
+    files: &ConfigFiles,
+) -> Result<Option<BrokerIdentity>, FilesError> {
     for name in [IDENTITY, UNCONFIRMED_IDENTITY] {
         let path = path(config, name);
         let text = files.at(path.clone()).read_text()?;
         if text.trim().is_empty() {
             continue;
         }
-        let identity = Identity::from_file(&text).and_then(|identity| {
+        let identity = BrokerIdentity::from_file(&text).and_then(|identity| {
             identity.check(&config.broker_cluster_name, &config.broker_name).map(|()| identity)
         });
         let identity = identity.map_err(|error| FilesError::Identity { path, error })?;
@@ -236,7 +239,7 @@ fn identity_note(text: &str) -> String {
 }
 
 /// Writes an id. A confirmed id replaces the unconfirmed id.
-pub(super) fn save_identity(tables: &Tables, runtime: &Runtime, identity: &Identity) -> io::Result<()> {
+pub(super) fn save_identity(tables: &Tables, runtime: &Runtime, identity: &BrokerIdentity) -> io::Result<()> {
     let name = if identity.check_code.is_some() { UNCONFIRMED_IDENTITY } else { IDENTITY };
     let file = tables.files.at(path(&runtime.config, name));
     file.write(identity.to_file().as_bytes()).map_err(io::Error::other)?;

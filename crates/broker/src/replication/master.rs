@@ -443,7 +443,7 @@ impl Shell {
             MasterAction::Send(peer, head) => {
                 return self.send(peer, head).then_some(MasterEvent::Sent(peer));
             }
-            MasterAction::Reply(peer, reply) => {
+            MasterAction::HandshakeResponse(peer, reply) => {
                 if let Some(peer) = self.peers.get_mut(&peer) {
                     reply.encode(&mut peer.buffer);
                 }

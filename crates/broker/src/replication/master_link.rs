@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{CallError, ConnectionHandle, Reply, Workers};
+use net::{CallError, ConnectionHandle, Response, Workers};
 use serde::de::DeserializeOwned;
 use wire::codes::response;
 use wire::frame::FrameWriter;
@@ -93,7 +93,11 @@ impl MasterLink {
     }
 
     /// Asks the master, and returns its answer when that is a success.
-    pub async fn ask_for(&self, code: i32, write: impl FnOnce(FrameWriter<'_>)) -> Result<Reply, SyncError> {
+    pub async fn ask_for(
+        &self,
+        code: i32,
+        write: impl FnOnce(FrameWriter<'_>),
+    ) -> Result<Response, SyncError> {
         let reply = self.parts.sessions.call(&self.peer, code, ANSWER_TIMEOUT, write).await?;
         match reply.code {
             // Tables of the former master must not replace those of this broker, which has become master.

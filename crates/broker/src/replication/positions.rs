@@ -13,11 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::Workers;
-use serde::Deserialize;
 use store::timer::{TimerCheck, TimerConfig};
 use store::{FlushOutcome, WaitOutcome};
 use tokio::sync::oneshot;
-use wire::body::{DelayOffsetTable, KvTable};
+use wire::body::{DelayOffsetTable, HaRuntimeInfo, KvTable};
 use wire::codes::{request, response};
 use wire::units::LogOffset;
 
@@ -113,18 +112,10 @@ impl MasterLink {
     /// Returns the end of the master's log, or `None` if the other broker is no longer master. Versions 4 of RocketMQ
     /// report it among their figures only.
     async fn log_end(&self) -> Result<Option<LogOffset>, SyncError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Status {
-            master: bool,
-            master_commit_log_max_offset: i64,
-            /// Clock of the broker. Java's masters do not send it.
-            now_ms: Option<i64>,
-        }
         const FIELD: &str = "commitLogMaxOffset";
         let GroupParts { replication, runtime, .. } = &*self.parts;
         let asked_ms = runtime.now_ms();
-        let end = match self.ask::<Status>(request::GET_BROKER_HA_STATUS).await {
+        let end = match self.ask::<HaRuntimeInfo>(request::GET_BROKER_HA_STATUS).await {
             Ok(status) if !status.master => return Ok(None),
             Ok(status) => {
                 if let Some(master_ms) = status.now_ms {

@@ -192,7 +192,9 @@ impl Roles {
             machine.wait_for_heirs(&elected.named_heirs);
             let need = machine.need(u32::MAX);
             match need {
-                Some(Ok(replica::acks::Need::Master)) | None => parts.replication.durability.ignore_slaves(),
+                Some(Ok(replica::acks::AckRequirement::Master)) | None => {
+                    parts.replication.durability.ignore_slaves()
+                }
                 Some(_) => parts.replication.durability.wait_for_slaves(),
             }
             need

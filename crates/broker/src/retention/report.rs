@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use store::{Reason, Retained};
+use store::{Reason, RoundResult};
 
 use super::lag::Lags;
 use crate::parts::Runtime;
@@ -31,7 +31,7 @@ fn is_due(last: &mut Option<i64>, holds: bool, now_ms: i64) -> bool {
 }
 
 /// Logs the deletions of a round of retention, the groups that lost messages, and the group that prevents deletions.
-pub(super) fn round(store: &store::Store, runtime: &Runtime, done: &Retained, lags: &Lags, now_ms: i64) {
+pub(super) fn round(store: &store::Store, runtime: &Runtime, done: &RoundResult, lags: &Lags, now_ms: i64) {
     let verdict = &done.verdict;
     let count = |reason| verdict.remove.iter().filter(|found| **found == reason).count();
     if !verdict.remove.is_empty() {

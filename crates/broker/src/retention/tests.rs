@@ -145,12 +145,14 @@ fn who_has_no_offset_was_deleted_or_broadcasts_holds_up_nothing() {
 
 #[test]
 fn by_policy_files_go_all_the_same_or_not_at_all() {
-    for (policy, expected, lost) in
-        [(Unconsumed::Drop, 30, 0), (Unconsumed::Reject, 0, 0), (Unconsumed::Protect, 30, 28)]
-    {
+    for (policy, expected, lost) in [
+        (UnconsumedPolicy::Drop, 30, 0),
+        (UnconsumedPolicy::Reject, 0, 0),
+        (UnconsumedPolicy::Protect, 30, 28),
+    ] {
         let fixture = Fixture::with(|config| {
             config.retention.unconsumed = policy;
-            if policy != Unconsumed::Drop {
+            if policy != UnconsumedPolicy::Drop {
                 // The disk is always over the second level, and so over the third.
                 config.retention.clean_at = UsageLimit::FreeBytes(u64::MAX);
             }
@@ -160,7 +162,7 @@ fn by_policy_files_go_all_the_same_or_not_at_all() {
         let lags = Lags::of(&fixture.broker.sessions, &fixture.broker.delivery, &fixture.broker.runtime);
         clean_later(&fixture);
         assert_eq!(min(&fixture, "T"), expected, "{policy:?}");
-        if policy == Unconsumed::Protect {
+        if policy == UnconsumedPolicy::Protect {
             assert_eq!(lags.lost(&fixture.broker.store).get("slow"), Some(&lost));
         }
     }
@@ -334,11 +336,11 @@ fn the_engine_deletes_and_gives_space_back() {
     let mut waited = 0;
     for _ in 0..100 {
         deletion.round(now_ms);
-        waited = waited.max(fixture.broker.store.files_to_give_back());
+        waited = waited.max(fixture.broker.store.files_to_free());
         now_ms += 100;
     }
     assert_eq!(min(&fixture, "T"), 30);
-    assert_eq!((waited > 0, fixture.broker.store.files_to_give_back()), (true, 0));
+    assert_eq!((waited > 0, fixture.broker.store.files_to_free()), (true, 0));
     assert_eq!(fixture.messages("T", 0).len(), 5);
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use store::Unconsumed;
+use store::UnconsumedPolicy;
 
 use crate::parts::{Delivery, Runtime};
 
@@ -23,7 +23,7 @@ pub(super) fn reserved_ms(delivery: &Delivery, runtime: &Runtime, now_ms: i64) -
         return settings.reserved_ms;
     }
     let is_late = read_ms > 0 && now_ms.saturating_sub(read_ms) > BEHIND_MS;
-    if is_late && !runtime.config.timers.stop_dequeue && settings.unconsumed != Unconsumed::Drop {
+    if is_late && !runtime.config.timers.stop_dequeue && settings.unconsumed != UnconsumedPolicy::Drop {
         return i64::MAX;
     }
     let window_ms = timer.window_ms.load(Ordering::Acquire);

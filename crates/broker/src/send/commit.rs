@@ -7,12 +7,13 @@ use store::FlushOutcome;
 
 use super::staged::{Pending, StagedSends, StoredSend};
 use super::{not_stored, recall};
-use crate::Refusal;
 use crate::durability::Outcome;
 use crate::parts::{Delivery, Figures, SendParts};
-use crate::refused::Cause;
+use crate::refusal_counts::Cause;
 use crate::slow::WaitCause;
+use crate::state::Name;
 use crate::topics::Queue;
+use crate::{Refusal, names};
 
 /// Sends the responses of [`SendAnswers::stored_later`] when the outcome of the wait is known.
 pub(crate) type AnswerStored = Box<dyn FnOnce(&Outcome) + Send>;
@@ -69,10 +70,16 @@ pub(crate) fn commit<A: SendAnswers>(
     drop(order);
     if done.is_ok() {
         for pending in staged.pending.iter().filter(|pending| !pending.records.is_empty()) {
-            let sizes = pending.records.clone().map(|index| u64::from(staged.batch.placed(index).size));
+            let sizes =
+                pending.records.clone().map(|index| u64::from(staged.batch.append_result(index).size));
             if pending.queue.sent.count(pending.kind, sizes, pending.messages) {
                 parts.figures.stats.note_sent_to(pending.queue.index.topic());
             }
+        }
+        // Java counts by the producer's group, which is the same for all clients that send their dead letters themselves
+        // (`SendMessageProcessor.handleRetryAndDLQ`).
+        for retry in &staged.dead_letters {
+            parts.figures.stats.count(Name::DeadLetters, retry, &retry[names::RETRY_PREFIX.len()..]);
         }
     }
     match done {

@@ -8,7 +8,7 @@ use wire::header::SendHeader;
 use wire::properties::{self, key, pairs};
 
 use crate::parts::{Runtime, SendParts};
-use crate::timer::put::{DeliveryTime, timed};
+use crate::timer::delivery_time::{DeliveryTime, timed};
 use crate::topics::{MessageKind, Topic};
 use crate::{Refusal, Result, names};
 

@@ -93,7 +93,7 @@ pub(super) fn push<T>(identity: &Identity, staged: &mut StagedSends<T>, delivere
 /// Offset in the timer queue behind the last recall of an appended read batch; 0 when there is none.
 pub(super) fn end<T>(staged: &StagedSends<T>) -> i64 {
     let records = staged.recalls.iter().flat_map(|recall| staged.pending[recall.pending].records.clone());
-    records.map(|index| staged.batch.placed(index).queue_offset.to_i64() + 1).max().unwrap_or(0)
+    records.map(|index| staged.batch.append_result(index).queue_offset.to_i64() + 1).max().unwrap_or(0)
 }
 
 /// Returns the refusal of a recall whose batch was appended. Either the recall came too late, because messages due

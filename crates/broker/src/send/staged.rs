@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use store::{Batch, Placed};
+use store::{AppendResult, Batch};
 use wire::units::{LogOffset, QueueOffset};
 
 use super::recall::Staged;
@@ -25,6 +25,8 @@ pub(crate) struct StagedSends<T> {
     pub(super) cancels: bool,
     /// The recalls of timed messages among the pending requests.
     pub(super) recalls: Vec<Staged>,
+    /// Retry topics to which clients sent the staged messages that become dead letters.
+    pub(super) dead_letters: Vec<Box<str>>,
     /// Grown queues whose suspended pulls and pops are not woken yet, because the producers are answered first.
     pub(super) grown: Vec<Arc<Queue>>,
 }
@@ -70,7 +72,7 @@ impl<T> StoredSend<'_, T> {
     /// Returns the log offsets of the records: an offset for each message, or a single offset for a batch that is
     /// stored as one record.
     pub fn log_offsets(&self) -> impl Iterator<Item = LogOffset> {
-        self.pending.records.clone().map(|index| self.staged.batch.placed(index).log_offset)
+        self.pending.records.clone().map(|index| self.staged.batch.append_result(index).log_offset)
     }
 
     /// Returns the queue in the producer's response.
@@ -98,8 +100,8 @@ impl<T> StoredSend<'_, T> {
         self.pending.inner
     }
 
-    fn first(&self) -> Placed {
-        self.staged.batch.placed(self.pending.records.start)
+    fn first(&self) -> AppendResult {
+        self.staged.batch.append_result(self.pending.records.start)
     }
 }
 
@@ -113,6 +115,7 @@ impl<T> StagedSends<T> {
             last: None,
             cancels: false,
             recalls: Vec::new(),
+            dead_letters: Vec::new(),
             grown: Vec::new(),
         }
     }
@@ -124,5 +127,6 @@ impl<T> StagedSends<T> {
         self.ids.clear();
         self.cancels = false;
         self.recalls.clear();
+        self.dead_letters.clear();
     }
 }

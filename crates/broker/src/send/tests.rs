@@ -14,6 +14,7 @@ use wire::properties::{self, key};
 use super::*;
 use crate::position_writer::wait_flushed;
 use crate::remoting::{Dispatcher, Port};
+use crate::state::Name;
 use crate::testing::{ADDRESS, Fixture, until};
 
 fn check(error: &AppendError, code: i32, begins: &str) {
@@ -139,7 +140,7 @@ fn a_producer_is_answered_before_those_who_wait_are_woken() {
     assert_eq!(crate::testing::answers(out), [(0, 2)]);
     assert!(consumer.pushed().is_empty(), "nobody is served before the producer has its answer");
     dispatcher.answered(&mut read_batch);
-    let work = consumer.take_work().expect("the pull runs on the consumer's connection");
+    let work = consumer.take_task().expect("the pull runs on the consumer's connection");
     let mut out = Vec::new();
     work(&consumer, &mut out);
     assert_eq!(crate::testing::answers(out), [(0, 1)]);
@@ -559,4 +560,21 @@ fn a_priority_stands_for_a_queue() {
         let (_, stored, _) = fixture.messages("T", queue_id).pop().unwrap();
         assert_eq!(properties::get(&stored, key::PRIORITY).is_some(), is_kept, "{shown}");
     }
+}
+
+#[test]
+fn a_dead_letter_that_a_client_sends_to_the_retry_topic_is_counted_once_it_is_stored() {
+    let fixture = Fixture::new();
+    fixture.broker.tables.groups.make("g", 1).unwrap();
+    fixture.queue("%RETRY%g", 0);
+    let key = (Name::DeadLetters, "%RETRY%g@g".to_owned());
+    let count = || fixture.broker.figures.stats.events(|_| true).get(&key).copied();
+    let sent = |reconsume_times, properties| {
+        let header = SendHeader { batch: false, reconsume_times, ..header("%RETRY%g", properties) };
+        send(&fixture, &header, b"x").0
+    };
+    assert_eq!((sent(16, b"".as_slice()), count()), (0, None), "the group retries this often");
+    assert_eq!((sent(17, b"DELAY\x01none\x02"), count()), (response::MESSAGE_ILLEGAL, None));
+    assert_eq!((sent(17, b""), count()), (0, Some(1)));
+    assert_eq!(fixture.messages("%DLQ%g", 0).len(), 1);
 }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use store::Unfinished;
+use store::OperationsInFlight;
 
 /// Pause in milliseconds between two checks.
 pub(crate) const DISK_LOOK_MS: i64 = 500;
@@ -71,7 +71,7 @@ impl DiskWatch {
     pub(crate) fn look(
         &self,
         now: Duration,
-        unfinished: Unfinished,
+        unfinished: OperationsInFlight,
         bound: Duration,
     ) -> Option<&'static str> {
         let mut watch = self.0.lock();
@@ -83,7 +83,7 @@ impl DiskWatch {
     }
 
     /// Returns for how long each of the `unfinished` operations was pending at the last check.
-    pub(crate) fn pending(&self, unfinished: Unfinished) -> Pending {
+    pub(crate) fn pending(&self, unfinished: OperationsInFlight) -> Pending {
         let watch = self.0.lock();
         Pending { write: watch.write.pending(unfinished.write), flush: watch.flush.pending(unfinished.flush) }
     }
@@ -97,7 +97,7 @@ mod tests {
         watch: &DiskWatch,
         (ms, write, flush): (u64, Option<u64>, Option<u64>),
     ) -> (u128, u128, Option<&'static str>) {
-        let unfinished = Unfinished { write, flush };
+        let unfinished = OperationsInFlight { write, flush };
         let what = watch.look(Duration::from_millis(ms), unfinished, Duration::from_secs(3));
         let pending = watch.pending(unfinished);
         (pending.write.as_millis(), pending.flush.as_millis(), what)
@@ -125,7 +125,7 @@ mod tests {
         let at = |ms, write, flush| watch_at(&watch, (ms, write, flush));
         assert_eq!(at(1_000, Some(3), Some(7)), (0, 0, None));
         assert_eq!(at(61_000, Some(3), Some(7)), (1_000, 1_000, None), "stopped for a minute");
-        let now = Unfinished { write: Some(5), flush: None };
+        let now = OperationsInFlight { write: Some(5), flush: None };
         assert_eq!(watch.pending(now), Pending::default(), "both have ended since");
         assert_eq!(at(62_000, Some(3), Some(7)), (2_000, 2_000, None));
         assert_eq!(at(63_000, Some(3), Some(7)), (3_000, 3_000, Some("write")));

@@ -8,7 +8,7 @@ use wire::codes::response;
 
 use crate::change::{Change, Later, Then};
 use crate::engine::Wakeup;
-use crate::refused::Cause;
+use crate::refusal_counts::Cause;
 use crate::{Refusal, Result};
 
 /// Most requests that wait for the metadata writer. Further requests are refused as busy.

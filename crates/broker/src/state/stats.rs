@@ -174,7 +174,7 @@ impl Stats {
                 Some(count) => count,
                 None => counts.entry(topic.to_owned()).or_default(),
             };
-            count.bytes += u64::from(batch.placed(index).size);
+            count.bytes += u64::from(batch.append_result(index).size);
             count.records += 1;
             if !std::mem::replace(&mut count.is_fresh, true) {
                 fresh.push(topic.to_owned());

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use store::timer::{Entry, Key};
+use store::timer::{DueEntry, DueKey};
 
 /// Cancelling messages that must be rolled and whose copy is not in the timer queue yet. Messages that are due behind
 /// the first of them are not delivered.
 #[derive(Default)]
 pub(super) struct Barrier {
     /// When each of these messages is tried again, in milliseconds since the epoch.
-    rolling: BTreeMap<Key, i64>,
+    rolling: BTreeMap<DueKey, i64>,
 }
 
 impl Barrier {
     /// Whether an entry is not to be delivered or rolled now.
-    pub(super) fn holds(&self, entry: &Entry, now_ms: i64) -> bool {
+    pub(super) fn holds(&self, entry: &DueEntry, now_ms: i64) -> bool {
         if entry.cancels {
             return self.rolling.get(&entry.key()).is_some_and(|again_ms| *again_ms > now_ms);
         }
@@ -23,12 +23,12 @@ impl Barrier {
 
     /// Adds a cancelling entry that must be rolled and whose copy is not in the timer queue yet. It is tried again at
     /// `again_ms` (milliseconds since the epoch).
-    pub(super) fn hold(&mut self, entry: &Entry, again_ms: i64) {
+    pub(super) fn hold(&mut self, entry: &DueEntry, again_ms: i64) {
         self.rolling.insert(entry.key(), again_ms);
     }
 
     /// Removes an entry whose copy is in the timer queue, or that was given up.
-    pub(super) fn release(&mut self, entry: &Entry) {
+    pub(super) fn release(&mut self, entry: &DueEntry) {
         self.rolling.remove(&entry.key());
     }
 
@@ -43,9 +43,9 @@ mod tests {
     use super::*;
     use wire::units::LogOffset;
 
-    fn entry(due_ms: i64, at: u64, rolls: bool) -> Entry {
+    fn entry(due_ms: i64, at: u64, rolls: bool) -> DueEntry {
         let log_offset = LogOffset::new(at);
-        Entry { due_ms, at, slot_ms: 0, log_offset, size: 1, written_ms: 0, rolls, cancels: rolls }
+        DueEntry { due_ms, at, slot_ms: 0, log_offset, size: 1, written_ms: 0, rolls, cancels: rolls }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::timer::Entry;
+use store::timer::DueEntry;
 use store::{AppendError, Message, Read, Unit};
 use wire::record::RecordView;
 
@@ -40,11 +40,11 @@ enum Fate {
 }
 
 /// Entry whose copy is in the batch, and the target queue of the copy.
-type Put = (Entry, Arc<Queue>);
+type Put = (DueEntry, Arc<Queue>);
 
 /// Returns the change of the count of pending messages for an entry. A cancelling entry subtracts the cancelled
 /// message.
-fn counted(entry: &Entry) -> i64 {
+fn counted(entry: &DueEntry) -> i64 {
     if entry.cancels { -1 } else { 1 }
 }
 
@@ -72,7 +72,7 @@ impl Scheduler {
     }
 
     /// Handles an entry that is due, and returns it when its copy was put into the batch.
-    fn take(&mut self, entry: Entry, now_ms: i64) -> Option<Put> {
+    fn take(&mut self, entry: DueEntry, now_ms: i64) -> Option<Put> {
         let fate = self.prepare(&entry, now_ms);
         if matches!(fate, Fate::Put(..) | Fate::Cancelled | Fate::Done) {
             self.stuck.remove(&entry.at);
@@ -103,7 +103,7 @@ impl Scheduler {
 
     /// Schedules another attempt for an entry at `again_ms`. A cancelling entry that must be rolled stays
     /// before the entries that it holds up.
-    fn put_off(&mut self, entry: Entry, again_ms: i64) {
+    fn put_off(&mut self, entry: DueEntry, again_ms: i64) {
         if entry.cancels {
             self.barrier.hold(&entry, again_ms);
             self.due_entries.later(entry, entry.due_ms);
@@ -113,7 +113,7 @@ impl Scheduler {
     }
 
     /// Reads the record of an entry's message and puts its copy into the batch.
-    fn prepare(&mut self, entry: &Entry, now_ms: i64) -> Fate {
+    fn prepare(&mut self, entry: &DueEntry, now_ms: i64) -> Fate {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         let store = &self.parts.tables.store;
@@ -134,7 +134,7 @@ impl Scheduler {
     }
 
     /// Decides whether an entry that cannot be delivered now is tried again or given up.
-    fn failed(&mut self, entry: &Entry, error: &PutError, now_ms: i64) -> Fate {
+    fn failed(&mut self, entry: &DueEntry, error: &PutError, now_ms: i64) -> Fate {
         let at = entry.log_offset;
         if self.stuck.entry(entry.at).or_default().holds(0, error, now_ms) {
             tracing::warn!(%at, %error, "a timed message cannot be delivered; it is tried again");
@@ -145,7 +145,7 @@ impl Scheduler {
         Fate::Done
     }
 
-    fn decide(&mut self, entry: &Entry, bytes: &[u8], now_ms: i64) -> Fate {
+    fn decide(&mut self, entry: &DueEntry, bytes: &[u8], now_ms: i64) -> Fate {
         let precision_ms = self.files.config().precision_ms;
         let record =
             RecordView::parse(bytes).ok().filter(|record| record.log_offset() == Some(entry.log_offset));
@@ -200,7 +200,7 @@ impl Scheduler {
 
     /// Whether a cancelling message of the entry's slot names its message. Cancelling messages of Java 5.5 contain
     /// only the key of the message, those of Java 5.3 its topic before the key.
-    fn is_cancelled(&self, entry: &Entry, timed: &Timed<'_>) -> bool {
+    fn is_cancelled(&self, entry: &DueEntry, timed: &Timed<'_>) -> bool {
         let Some(key) = timed.key.filter(|_| self.due_entries.has_deleted(entry.slot_ms)) else {
             return false;
         };
@@ -248,7 +248,7 @@ impl Scheduler {
             self.pending -= counted(&entry);
             if entry.cancels {
                 self.barrier.release(&entry);
-                let placed = self.batch.placed(index).queue_offset;
+                let placed = self.batch.append_result(index).queue_offset;
                 self.rolled_end = self.rolled_end.max(placed.to_i64() + 1);
             }
             if !queues.iter().any(|other| Arc::ptr_eq(other, &queue)) {

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use store::timer::{Entry, TimerUnit, magic, slot_start};
-use store::{Numbered, Read, Unit};
+use store::timer::{DueEntry, TimerUnit, magic, slot_start};
+use store::{CqUnit, Read, Unit};
 use wire::hash::java_hash;
 use wire::record::RecordView;
 use wire::units::QueueOffset;
@@ -68,7 +68,7 @@ impl Scheduler {
                     bytes.clear();
                     start = 0;
                     let offset = QueueOffset::from_i64(self.next).unwrap_or_default();
-                    let message = Numbered { offset, unit: *unit };
+                    let message = CqUnit { offset, unit: *unit };
                     if let Err(error) =
                         store.read_messages_blocking(&self.queue.index, &[message], &mut bytes)
                     {
@@ -155,7 +155,7 @@ impl Scheduler {
         let timer = &self.parts.delivery.timer;
         timer.window_ms.fetch_max(window_ms, Ordering::AcqRel);
         timer.last_ms.fetch_max(slot_ms, Ordering::AcqRel);
-        self.due_entries.arrived(Entry::of(at, &added, slot_ms), cancels);
+        self.due_entries.arrived(DueEntry::of(at, &added, slot_ms), cancels);
         Ok(())
     }
 }

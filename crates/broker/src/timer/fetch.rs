@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use store::timer::{Entry, Load, Loaded, Refused, TimerLog, walk};
+use store::timer::{ChainRequest, ChainResult, DueEntry, TimerLog, UnreadableUnit, walk};
 use store::{Read, ReadError};
 use wire::properties::{self, key};
 use wire::record::RecordView;
@@ -26,24 +26,24 @@ pub(super) enum Job {
     /// Read the chain of a slot.
     Load(Chain),
     /// Reads the record of an entry into memory.
-    Touch(Entry),
+    Touch(DueEntry),
 }
 
 /// The result of a job.
 pub(super) enum Fetched {
     /// The entries of a chain, and the keys its cancelling messages name.
-    Loaded(Loaded, Vec<Box<[u8]>>),
+    Loaded(ChainResult, Vec<Box<[u8]>>),
     /// Entry whose record was read, or is unreadable.
-    Touched(Entry),
+    Touched(DueEntry),
 }
 
 /// Chain that is being read: the units of a slot in the timer log, linked from the newest to the oldest.
 pub(super) struct Chain {
-    load: Load,
+    load: ChainRequest,
     /// The entries of the chain, once it was read.
-    loaded: Option<Loaded>,
+    loaded: Option<ChainResult>,
     /// Cancelling messages of the chain whose records are not read yet.
-    unread: Vec<Entry>,
+    unread: Vec<DueEntry>,
     /// Keys in the cancelling messages read so far.
     keys: Vec<Box<[u8]>>,
     /// Number of failed attempts to read from the disk.
@@ -51,7 +51,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    pub(super) fn of(load: Load) -> Self {
+    pub(super) fn of(load: ChainRequest) -> Self {
         Self { load, loaded: None, unread: Vec::new(), keys: Vec::new(), failed: 0 }
     }
 }
@@ -190,10 +190,10 @@ impl Reader {
     }
 
     /// Reads the entries of a chain. Returns `None` if the disk fails and the chain gets another attempt.
-    fn walk(&mut self, chain: &mut Chain) -> Option<Loaded> {
+    fn walk(&mut self, chain: &mut Chain) -> Option<ChainResult> {
         let slot_ms = chain.load.slot_ms;
         let (loaded, refused) = walk(&self.log, &chain.load);
-        if let Some(Refused { at, error }) = refused {
+        if let Some(UnreadableUnit { at, error }) = refused {
             if self.is_patient(chain) {
                 tracing::error!(slot_ms, at, %error, "timed messages cannot be found; it is tried again");
                 return None;
@@ -248,13 +248,13 @@ impl Reader {
         true
     }
 
-    fn read(&self, entry: &Entry, bytes: &mut Vec<u8>) -> Result<(), ReadError> {
+    fn read(&self, entry: &DueEntry, bytes: &mut Vec<u8>) -> Result<(), ReadError> {
         bytes.clear();
         self.parts.tables.store.read_blocking(entry.log_offset, entry.size as usize, bytes)
     }
 
     /// Reads a cancelling message and returns the key it names, if any.
-    fn cancelled(&self, entry: &Entry) -> Result<Option<Box<[u8]>>, ReadError> {
+    fn cancelled(&self, entry: &DueEntry) -> Result<Option<Box<[u8]>>, ReadError> {
         let mut bytes = Vec::new();
         self.read(entry, &mut bytes)?;
         let record = RecordView::parse(&bytes).ok();
@@ -263,10 +263,10 @@ impl Reader {
     }
 
     /// Reads the old records among `entries` in the order of the commit log, so that they are in memory when they are due.
-    fn read_ahead(&self, entries: &[Entry]) {
+    fn read_ahead(&self, entries: &[DueEntry]) {
         let store = &self.parts.tables.store;
         let young = store.appended().get().saturating_sub(store.config().cached_bytes);
-        let mut old: Vec<&Entry> = entries.iter().filter(|entry| entry.log_offset.get() < young).collect();
+        let mut old: Vec<&DueEntry> = entries.iter().filter(|entry| entry.log_offset.get() < young).collect();
         old.sort_by_key(|entry| entry.log_offset);
         let mut bytes = Vec::new();
         let mut ahead = 0;

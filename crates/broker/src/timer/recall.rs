@@ -5,7 +5,7 @@ use wire::codes::response;
 use wire::properties::{self, key};
 use wire::recall::RecallHandle;
 
-use super::put::timed;
+use super::delivery_time::timed;
 use crate::parts::{Runtime, Tables};
 use crate::{Refusal, Result};
 

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 
 use store::timer::{
-    DueEntries, Entry, Load, SaveError, TimerCheck, TimerFiles, TimerProgress, TimerSave, TimerUnit, units,
+    ChainRequest, DueEntries, DueEntry, SaveError, TimerCheck, TimerFiles, TimerProgress, TimerSave,
+    TimerUnit, units,
 };
 use store::{Batch, Unit};
 use wire::units::{LogOffset, QueueOffset};
@@ -223,7 +224,7 @@ impl Scheduler {
         for load in self.due_entries.wanted(now_ms, |slot_ms| files.slot(slot_ms).map(|slot| slot?.last))? {
             self.fetch.ask(Job::Load(Chain::of(load)));
         }
-        if let Some(next_ms) = self.due_entries.is_lost_at(now_ms) {
+        if let Some(next_ms) = self.due_entries.search_start(now_ms) {
             let first = self.files.first_slot_from(next_ms)?;
             tracing::info!(
                 next_ms,
@@ -277,7 +278,7 @@ impl Scheduler {
         match *refused {
             (SaveError::Lack(error), save) => {
                 tracing::error!(%error, "the timer's files cannot be written now; it is tried again");
-                self.files.take_back(save);
+                self.files.undo_save(save);
                 self.changed = true;
             }
             (SaveError::Failed(error), _) => {
@@ -395,11 +396,11 @@ impl Scheduler {
     fn shorten(&mut self, slot_ms: i64, open: &HashSet<u64>, newest: (LogOffset, u32)) -> io::Result<()> {
         let Some(last) = self.files.slot(slot_ms)?.and_then(|slot| slot.last) else { return Ok(()) };
         let precision_ms = self.files.config().precision_ms;
-        let load = Load { slot_ms, precision_ms, last, from: None, limit: usize::MAX };
+        let load = ChainRequest { slot_ms, precision_ms, last, from: None, limit: usize::MAX };
         self.files.write()?;
         let mut left = units(self.files.log(), &load)?;
         left.retain(|(at, unit)| {
-            let entry = Entry::of(*at, unit, slot_ms);
+            let entry = DueEntry::of(*at, unit, slot_ms);
             unit.deletes() || open.contains(at) || self.due_entries.is_forgotten(&entry)
         });
         let left: Vec<TimerUnit> = left.into_iter().map(|(_, unit)| unit).collect();

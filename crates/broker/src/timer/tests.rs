@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use store::RealDisk;
 use store::timer::TimerFiles;
 
+use super::delivery_time::{DeliveryTime, timed};
 use super::fetch::{Fetch, Fetcher};
-use super::put::{DeliveryTime, timed};
 use super::scheduler::Scheduler;
 use super::timed::asked_ms;
 use crate::clock::Clock;
@@ -346,7 +346,7 @@ fn the_exact_time_is_what_was_asked() {
         batch.push(&queue.index, &message(b"x", &text)).unwrap();
         fixture.broker.store.append(&mut batch, store_ms).unwrap();
         let mut bytes = Vec::new();
-        fixture.broker.store.record_at(batch.placed(0).log_offset, &mut bytes).unwrap();
+        fixture.broker.store.record_at(batch.append_result(0).log_offset, &mut bytes).unwrap();
         let record = wire::record::RecordView::parse(&bytes).unwrap();
         let due_ms = super::timed::Timed::of(&record, 1000).unwrap().due_ms;
         assert_eq!(due_ms, expected, "{properties:?}");

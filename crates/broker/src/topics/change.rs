@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use wire::body::queue::DataVersion;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
-use wire::body::{Changed, Extra, TopicTable};
+use wire::body::{Extra, TableDelta, TopicTable};
 use wire::json;
 
 use super::attributes::ATTRIBUTES;
@@ -73,7 +73,7 @@ impl Topics {
     ///
     /// # Errors
     /// When the file cannot be written; the table is then as before.
-    pub(crate) fn take_changes(&self, changed: Changed<TopicTable>) -> Result<(), persist::Error> {
+    pub(crate) fn take_changes(&self, changed: TableDelta<TopicTable>) -> Result<(), persist::Error> {
         let TopicTable { data_version, topic_config_table, .. } = changed.table;
         if changed.is_whole {
             return self.adopt(data_version, topic_config_table);

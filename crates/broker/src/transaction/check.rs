@@ -5,7 +5,7 @@ use std::sync::Arc;
 use store::Message;
 use wire::id::OffsetId;
 use wire::properties::{self, key};
-use wire::record::{self, Fields, Placement, RecordView};
+use wire::record::{self, Placement, RecordFields, RecordView};
 use wire::units::{LogOffset, QueueOffset};
 
 use super::{Appended, Put, append_with_op, immunity_ms, number, read_half};
@@ -184,7 +184,7 @@ fn send_check(
     let stored = half.properties;
     let (queue_offset, log_offset) = place;
     let real = |name| properties::get_str(stored, name).unwrap_or_default();
-    let fields = Fields {
+    let fields = RecordFields {
         topic: real(key::REAL_TOPIC),
         queue_id: real(key::REAL_QUEUE_ID).parse().unwrap_or(0),
         flag: half.flag,

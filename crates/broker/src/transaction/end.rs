@@ -11,7 +11,7 @@ use crate::parts::DeliveryParts;
 use crate::send::message::delayed;
 use crate::send::not_put;
 use crate::state::{Decision, End};
-use crate::timer::put::{DeliveryTime, timed};
+use crate::timer::delivery_time::{DeliveryTime, timed};
 use crate::{Refusal, Result, names};
 
 /// A producer's decision about a half message.

@@ -1,6 +1,6 @@
 //! Loading the state of transactions when the broker starts.
 
-use store::{Numbered, ReadError, Unit};
+use store::{CqUnit, ReadError, Unit};
 use wire::properties::{self, key};
 use wire::record::{RecordView, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
@@ -74,7 +74,7 @@ fn read_some(
     queue.index.units_blocking(place(*op), STEP, &mut units)?;
     for unit in &units {
         bytes.clear();
-        let message = Numbered { offset: place(*op), unit: *unit };
+        let message = CqUnit { offset: place(*op), unit: *unit };
         store.read_messages_blocking(&queue.index, &[message], &mut bytes)?;
         for half in RecordView::parse(&bytes).iter().flat_map(|record| halves(record.body())) {
             state.decided(half, *op);

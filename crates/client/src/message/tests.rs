@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::compress::{Compression, compress};
-use wire::record::{Fields, encode};
+use wire::record::{RecordFields, encode};
 
 fn record(body: &[u8], sys_flag: i32, properties: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    let fields = Fields {
+    let fields = RecordFields {
         topic: "T",
         queue_id: 3,
         flag: 9,

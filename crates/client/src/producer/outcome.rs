@@ -1,9 +1,9 @@
 //! The result of a send.
 
-use super::prepare::Prepared;
+use super::prepare::SendDraft;
 use crate::Error;
 use crate::remote::accept;
-use net::Reply;
+use net::Response;
 use wire::body::MessageQueue;
 use wire::codes::response;
 
@@ -43,8 +43,8 @@ impl SendOutcome {
     pub(super) fn read(
         address: &str,
         queue: &MessageQueue,
-        prepared: &Prepared,
-        reply: Reply,
+        prepared: &SendDraft,
+        reply: Response,
     ) -> Result<Self, Error> {
         let (status, code) = match reply.code {
             response::FLUSH_DISK_TIMEOUT => (SendStatus::FlushDiskTimeout, response::SUCCESS),
@@ -52,7 +52,7 @@ impl SendOutcome {
             response::SLAVE_NOT_AVAILABLE => (SendStatus::SlaveNotAvailable, response::SUCCESS),
             code => (SendStatus::Stored, code),
         };
-        let reply = accept(address, Reply { code, ..reply })?;
+        let reply = accept(address, Response { code, ..reply })?;
         let field = |name: &str| {
             reply.text(name).ok_or_else(|| Error::Answer {
                 address: address.to_owned(),

@@ -17,12 +17,12 @@ use wire::record::sys_flag;
 const TOPIC_BYTES_MAX: usize = 127;
 
 /// Makes unique keys (`MessageClientIDSetter`).
-pub(super) struct Keys {
+pub(super) struct KeyGenerator {
     keys: UniqKeys,
     counter: AtomicU16,
 }
 
-impl Keys {
+impl KeyGenerator {
     pub fn new(ip: IpAddr, seed: u64) -> Self {
         let process = std::process::id() as u16;
         Self { keys: UniqKeys::new(ip, process, seed as u32), counter: AtomicU16::new(0) }
@@ -39,7 +39,7 @@ impl Keys {
 
 /// A send request without its queue.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct SendDraft {
     pub code: i32,
     pub message_id: String,
     pub body: Vec<u8>,
@@ -49,11 +49,11 @@ pub(super) struct Prepared {
     pub born_ms: i64,
 }
 
-impl Prepared {
+impl SendDraft {
     pub fn single(
         message: &Message,
         config: &ProducerConfig,
-        keys: &Keys,
+        keys: &KeyGenerator,
         now_ms: i64,
     ) -> Result<Self, Error> {
         check(message, config)?;
@@ -76,7 +76,7 @@ impl Prepared {
     pub fn batch(
         messages: &[Message],
         config: &ProducerConfig,
-        keys: &Keys,
+        keys: &KeyGenerator,
         now_ms: i64,
     ) -> Result<Self, Error> {
         let first = messages
@@ -151,7 +151,7 @@ fn check_member(message: &Message, first: &Message) -> Result<(), Error> {
 }
 
 /// The unique key and the properties string of a message.
-fn properties_of(message: &Message, keys: &Keys, now_ms: i64) -> Result<(String, Vec<u8>), Error> {
+fn properties_of(message: &Message, keys: &KeyGenerator, now_ms: i64) -> Result<(String, Vec<u8>), Error> {
     let mut all: BTreeMap<&str, &str> =
         message.properties.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     if let Some((name, value)) = all.iter().find(|(name, value)| is_split(name) || value.contains('\u{2}')) {

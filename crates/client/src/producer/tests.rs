@@ -1,12 +1,12 @@
 //! Tests of validation, of added properties, and of the order of queues.
 
-use super::prepare::{Keys, Prepared};
+use super::prepare::{KeyGenerator, SendDraft};
 use super::*;
 use wire::properties;
 
-fn prepared(message: &Message) -> Result<Prepared, Error> {
-    let keys = Keys::new([10, 0, 0, 1].into(), 7);
-    Prepared::single(message, &ProducerConfig::new("g"), &keys, 1_700_000_000_000)
+fn prepared(message: &Message) -> Result<SendDraft, Error> {
+    let keys = KeyGenerator::new([10, 0, 0, 1].into(), 7);
+    SendDraft::single(message, &ProducerConfig::new("g"), &keys, 1_700_000_000_000)
 }
 
 fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
@@ -40,7 +40,7 @@ fn a_unique_key_is_added_and_kept() {
         prepared(&Message::new("t", "x").property("UNIQ_KEY", "mine").property("WAIT", "false")).unwrap();
     assert_eq!(two.message_id, "mine");
     assert_eq!(properties::get_str(&two.properties, "WAIT"), Some("false"));
-    let keys = Keys::new([10, 0, 0, 1].into(), 7);
+    let keys = KeyGenerator::new([10, 0, 0, 1].into(), 7);
     assert_ne!(keys.next(5), keys.next(5));
 }
 
@@ -55,8 +55,8 @@ fn large_bodies_are_compressed() {
 
 #[test]
 fn batches_must_agree() {
-    let keys = Keys::new([10, 0, 0, 1].into(), 7);
-    let batch = |messages: &[Message]| Prepared::batch(messages, &ProducerConfig::new("g"), &keys, 1);
+    let keys = KeyGenerator::new([10, 0, 0, 1].into(), 7);
+    let batch = |messages: &[Message]| SendDraft::batch(messages, &ProducerConfig::new("g"), &keys, 1);
     let message = || Message::new("t", "x");
     assert!(refusal(batch(&[])).contains("at least one"));
     assert!(refusal(batch(&[message(), Message::new("u", "x")])).contains("same topic"));

@@ -3,10 +3,10 @@
 //! `MQClientInstance.resetOffset`).
 
 use super::consume_pool::Job;
-use super::consumer::State;
-use super::listener::{Verdict, restore_topic};
-use super::queue::{Assigned, Shared};
-use crate::server_requests::{Asked, Asker};
+use super::consumer::ConsumerState;
+use super::listener::{ConsumeStatus, restore_topic};
+use super::queue::{AssignedQueue, Context};
+use crate::server_requests::{ConsumerRequest, RequestOrigin};
 use crate::{MessageQueue, Received, clock};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -16,26 +16,28 @@ use std::time::Instant;
 use wire::body::{ConsumerRunningInfo, ConsumerStatus, MessageModel};
 use wire::json;
 
-impl State {
-    pub async fn answer(self: &Arc<Self>, asked: Asked) {
+impl ConsumerState {
+    pub async fn answer(self: &Arc<Self>, asked: ConsumerRequest) {
         match asked {
-            Asked::Reset { offsets } => self.reset(&offsets).await,
-            Asked::Status { topic, to } => {
-                let of_topic = |(queue, state): (&MessageQueue, &Arc<Assigned>)| {
+            ConsumerRequest::Reset { offsets } => self.reset(&offsets).await,
+            ConsumerRequest::Status { topic, to } => {
+                let of_topic = |(queue, state): (&MessageQueue, &Arc<AssignedQueue>)| {
                     (queue.topic == topic).then(|| (queue.clone(), state.committable()))
                 };
                 let message_queue_table = self.assigned().iter().filter_map(of_topic).collect();
                 let status = ConsumerStatus { message_queue_table, ..ConsumerStatus::default() };
                 to.answer(&json::to_vec(&status));
             }
-            Asked::Running { wants_stacks, to } => to.answer(&json::to_vec(&self.running(wants_stacks))),
-            Asked::Consume { message, to } => self.consume_now(*message, to),
+            ConsumerRequest::Running { wants_stacks, to } => {
+                to.answer(&json::to_vec(&self.running(wants_stacks)))
+            }
+            ConsumerRequest::Consume { message, to } => self.consume_now(*message, to),
         }
     }
 
     /// Continues at other offsets in the queues that this consumer reads.
     async fn reset(self: &Arc<Self>, offsets: &BTreeMap<MessageQueue, i64>) {
-        let Shared { client, config, .. } = &*self.shared;
+        let Context { client, config, .. } = &*self.shared;
         for (queue, offset) in offsets {
             let Some(state) = self.assigned().remove(queue) else { continue };
             state.drop_queue();
@@ -52,7 +54,7 @@ impl State {
     }
 
     fn running(&self, wants_stacks: bool) -> ConsumerRunningInfo {
-        let Shared { config, is_orderly, version, tally, .. } = &*self.shared;
+        let Context { config, is_orderly, version, tally, .. } = &*self.shared;
         let now = Instant::now();
         let properties = [
             ("PROP_CONSUMEORDERLY", is_orderly.to_string()),
@@ -62,7 +64,7 @@ impl State {
             ("PROP_CLIENT_VERSION", concat!("vostok-client ", env!("CARGO_PKG_VERSION")).to_owned()),
             ("consumerGroup", config.group.clone()),
         ];
-        let queue = |(queue, state): (&MessageQueue, &Arc<Assigned>)| {
+        let queue = |(queue, state): (&MessageQueue, &Arc<AssignedQueue>)| {
             let ((count, bytes), next) = state.load();
             let (first, last, in_hand) = state.in_hand().unwrap_or_default();
             let when = |time: &AtomicI64| time.load(Ordering::Relaxed);
@@ -96,13 +98,13 @@ impl State {
     }
 
     /// Passes a message to the listener now, without changing the offset (`consumeMessageDirectly`).
-    fn consume_now(&self, mut message: Received, to: Asker) {
+    fn consume_now(&self, mut message: Received, to: RequestOrigin) {
         let shared = self.shared.clone();
         restore_topic(&mut message, &shared.config.group);
         let job: Job = Box::new(move || {
             let begin = Instant::now();
             let verdict = shared.call(std::slice::from_ref(&message));
-            let result = if verdict == Verdict::Done { "CR_SUCCESS" } else { "CR_LATER" };
+            let result = if verdict == ConsumeStatus::Done { "CR_SUCCESS" } else { "CR_LATER" };
             let body = json!({
                 "autoCommit": true, "consumeResult": result, "order": shared.is_orderly,
                 "spentTimeMills": begin.elapsed().as_millis() as u64,

@@ -21,12 +21,12 @@ pub(super) struct ConsumePool {
 /// for each other.
 #[derive(Default)]
 struct JobQueue {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     woken: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     jobs: VecDeque<Job>,
     /// Number of threads that sleep and have not been woken.
     sleeping: usize,
@@ -82,12 +82,12 @@ impl JobQueue {
         self.woken.notify_all();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().expect("short section")
     }
 
     /// Wakes a thread when there is a job for it.
-    fn wake_one(&self, mut state: MutexGuard<'_, State>) {
+    fn wake_one(&self, mut state: MutexGuard<'_, PoolState>) {
         if state.jobs.is_empty() || state.sleeping == 0 {
             return;
         }
@@ -121,9 +121,9 @@ impl JobQueue {
         }
     }
 
-    fn sleep<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn sleep<'a>(&self, mut state: MutexGuard<'a, PoolState>) -> MutexGuard<'a, PoolState> {
         state.sleeping += 1;
-        let asleep = |state: &mut State| state.woken == 0 && !state.has_ended;
+        let asleep = |state: &mut PoolState| state.woken == 0 && !state.has_ended;
         let mut state = self.woken.wait_while(state, asleep).expect("short section");
         state.woken = state.woken.saturating_sub(1);
         state

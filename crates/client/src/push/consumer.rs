@@ -2,11 +2,11 @@
 
 use super::consume_pool::ConsumePool;
 use super::figures::Tally;
-use super::listener::{Listener, Verdict, send_back_all};
-use super::queue::{Assigned, Shared};
-use super::rebalance::Again;
-use super::{COMMIT_INTERVAL, From, PushConfig, REBALANCE_INTERVAL, broadcast, orderly, retry_topic};
-use crate::server_requests::{Asked, Door, WAITING_MAX};
+use super::listener::{ConsumeStatus, Listener, send_back_all};
+use super::queue::{AssignedQueue, Context};
+use super::rebalance::NextRebalance;
+use super::{COMMIT_INTERVAL, ConsumeFrom, PushConfig, REBALANCE_INTERVAL, broadcast, orderly, retry_topic};
+use crate::server_requests::{ConsumerRequest, RequestChannel, WAITING_MAX};
 use crate::trace::Tracer;
 use crate::{Client, Error, Expression, MessageQueue, Received, clock, subscription};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,12 +21,12 @@ use wire::json;
 
 /// A consumer that passes messages to a listener on its own threads.
 pub struct PushConsumer {
-    state: Arc<State>,
+    state: Arc<ConsumerState>,
 }
 
-pub(super) struct State {
-    pub shared: Arc<Shared>,
-    pub assigned: Mutex<BTreeMap<MessageQueue, Arc<Assigned>>>,
+pub(super) struct ConsumerState {
+    pub shared: Arc<Context>,
+    pub assigned: Mutex<BTreeMap<MessageQueue, Arc<AssignedQueue>>>,
     /// Queues of orderly consumption that go to other members, while the listener has not returned yet. They cannot be
     /// taken again.
     pub leaving: Mutex<BTreeSet<MessageQueue>>,
@@ -56,14 +56,14 @@ impl PushConsumer {
     pub async fn start(
         client: &Client,
         config: PushConfig,
-        listener: impl Fn(&[Received]) -> Verdict + Send + Sync + 'static,
+        listener: impl Fn(&[Received]) -> ConsumeStatus + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         Self::begin(client, config, Arc::new(listener), false).await
     }
 
     /// Starts a consumer like [`PushConsumer::start`], but with orderly consumption. The messages of a queue are
     /// passed to the listener one call after the other, and to one member of the group at a time. After
-    /// [`Verdict::Later`] the same messages are passed again after a second, before later messages. After
+    /// [`ConsumeStatus::Later`] the same messages are passed again after a second, before later messages. After
     /// [`PushConfig::retries`] retries, if set, they go to the dead letter topic.
     ///
     /// A member that ends without [`PushConsumer::shutdown`] blocks its queues until its locks expire, a minute after
@@ -74,7 +74,7 @@ impl PushConsumer {
     pub async fn start_orderly(
         client: &Client,
         config: PushConfig,
-        listener: impl Fn(&[Received]) -> Verdict + Send + Sync + 'static,
+        listener: impl Fn(&[Received]) -> ConsumeStatus + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         Self::begin(client, config, Arc::new(listener), true).await
     }
@@ -107,12 +107,12 @@ impl PushConsumer {
         let tally = Tally::default();
         let (client, listener) = (client.clone(), Mutex::new(Some(listener)));
         let shared =
-            Shared { client, config, consume_pool, listener, is_orderly, returns, tracer, version, tally };
+            Context { client, config, consume_pool, listener, is_orderly, returns, tracer, version, tally };
         let shared = Arc::new(shared);
-        let state = Arc::new(State::new(shared.clone(), local));
-        let Shared { client, config, .. } = &*shared;
+        let state = Arc::new(ConsumerState::new(shared.clone(), local));
+        let Context { client, config, .. } = &*shared;
         let (asked, questions) = mpsc::channel(WAITING_MAX);
-        let door = Door { members_changed: state.members_changed.clone(), asked };
+        let door = RequestChannel { members_changed: state.members_changed.clone(), asked };
         client.inner.remote.server_requests.open(&config.group, door);
         let workers = &client.inner.remote.workers;
         let back = (client.clone(), config.group.clone(), shared.back());
@@ -136,7 +136,7 @@ impl PushConsumer {
         let state = self.state.clone();
         state.is_over.store(true, Ordering::Release);
         state.ended.notify_one();
-        let Shared { client, config, tracer, .. } = &*state.shared;
+        let Context { client, config, tracer, .. } = &*state.shared;
         client.inner.remote.server_requests.close(&config.group);
         // The background task must have ended: if it renewed locks after they are released, it would take them again.
         let _idle = state.background.lock().await;
@@ -183,9 +183,9 @@ pub(super) fn registration(config: &PushConfig, version: i64) -> ConsumerData {
         consume_type: ConsumeType::ConsumePassively,
         message_model: config.model,
         consume_from_where: match config.from {
-            From::Last => ConsumeFromWhere::ConsumeFromLastOffset,
-            From::First => ConsumeFromWhere::ConsumeFromFirstOffset,
-            From::Time(_) => ConsumeFromWhere::ConsumeFromTimestamp,
+            ConsumeFrom::Last => ConsumeFromWhere::ConsumeFromLastOffset,
+            ConsumeFrom::First => ConsumeFromWhere::ConsumeFromFirstOffset,
+            ConsumeFrom::Time(_) => ConsumeFromWhere::ConsumeFromTimestamp,
         },
         subscription_data_set: subscriptions,
         unit_mode: false,
@@ -217,8 +217,8 @@ async fn check(client: &Client, group: &str, data: &ConsumerData) -> Result<(), 
     Ok(())
 }
 
-impl State {
-    fn new(shared: Arc<Shared>, local: BTreeMap<MessageQueue, i64>) -> Self {
+impl ConsumerState {
+    fn new(shared: Arc<Context>, local: BTreeMap<MessageQueue, i64>) -> Self {
         Self {
             shared,
             assigned: Mutex::default(),
@@ -234,7 +234,7 @@ impl State {
     }
 
     /// Rebalances, commits offsets, renews locks and answers brokers until the consumer ends.
-    async fn run(self: Arc<Self>, mut questions: mpsc::Receiver<Asked>, first: Again) {
+    async fn run(self: Arc<Self>, mut questions: mpsc::Receiver<ConsumerRequest>, first: NextRebalance) {
         let _alive = self.background.lock().await;
         let mut rebalance_at = after(first);
         let mut commit = interval(COMMIT_INTERVAL);
@@ -259,15 +259,15 @@ impl State {
         }
     }
 
-    pub(super) fn assigned(&self) -> MutexGuard<'_, BTreeMap<MessageQueue, Arc<Assigned>>> {
+    pub(super) fn assigned(&self) -> MutexGuard<'_, BTreeMap<MessageQueue, Arc<AssignedQueue>>> {
         self.assigned.lock().expect("short section")
     }
 }
 
-fn after(again: Again) -> Instant {
+fn after(again: NextRebalance) -> Instant {
     let pause = match again {
-        Again::Sometime => REBALANCE_INTERVAL,
-        Again::Soon => super::REBALANCE_SOON,
+        NextRebalance::Sometime => REBALANCE_INTERVAL,
+        NextRebalance::Soon => super::REBALANCE_SOON,
     };
     Instant::now() + pause
 }

@@ -2,7 +2,7 @@
 //! (`ConsumeMessageConcurrentlyService`).
 
 use super::consume_pool::Job;
-use super::queue::{Assigned, Shared};
+use super::queue::{AssignedQueue, Context};
 use super::{RETRY_LATER, retry_topic};
 use crate::{Client, Error, Received};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The listener's result for the messages it was given (`ConsumeConcurrentlyStatus`, `ConsumeOrderlyStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ConsumeStatus {
     /// The messages are consumed.
     Done,
     /// Deliver the messages again. In orderly consumption they come again after a second, before any other message of
@@ -29,32 +29,32 @@ pub enum Verdict {
 }
 
 /// The application's function that consumes messages.
-pub(super) type Listener = dyn Fn(&[Received]) -> Verdict + Send + Sync;
+pub(super) type Listener = dyn Fn(&[Received]) -> ConsumeStatus + Send + Sync;
 
 /// Messages on their way to the listener, or back to the broker.
 pub(super) struct Delivery {
-    pub queue: Arc<Assigned>,
+    pub queue: Arc<AssignedQueue>,
     pub messages: Vec<Received>,
 }
 
-impl Shared {
-    /// Calls the listener with traces; a panic counts as [`Verdict::Later`].
-    pub fn call(&self, messages: &[Received]) -> Verdict {
+impl Context {
+    /// Calls the listener with traces; a panic counts as [`ConsumeStatus::Later`].
+    pub fn call(&self, messages: &[Received]) -> ConsumeStatus {
         let traced = self.tracer.as_ref().map(|tracer| (tracer, tracer.consuming(messages)));
         let Some(listener) = self.listener.lock().expect("short section").clone() else {
-            return Verdict::Later;
+            return ConsumeStatus::Later;
         };
         let begin = Instant::now();
         let verdict = catch_unwind(AssertUnwindSafe(|| listener(messages))).unwrap_or_else(|_| {
             let queue = messages.first().map(|message| super::name_of(&message.queue));
             tracing::error!(queue, "the listener panicked; its messages will come again");
-            Verdict::Later
+            ConsumeStatus::Later
         });
         if let Some((tracer, consumed)) = traced {
-            tracer.consumed(&consumed, messages, verdict == Verdict::Done);
+            tracer.consumed(&consumed, messages, verdict == ConsumeStatus::Done);
         }
         if let Some(first) = messages.first() {
-            let is_done = verdict == Verdict::Done;
+            let is_done = verdict == ConsumeStatus::Done;
             self.tally.called(&first.queue.topic, messages.len(), is_done, begin.elapsed());
         }
         verdict
@@ -73,16 +73,16 @@ impl Shared {
             return;
         }
         match (self.call(&delivery.messages), self.config.model) {
-            (Verdict::Later, MessageModel::Clustering) => {
+            (ConsumeStatus::Later, MessageModel::Clustering) => {
                 // The task that sends messages back lives as long as this consumer, so the channel is open.
                 let _ = self.returns.send(delivery);
             }
-            (Verdict::Later, _) => {
+            (ConsumeStatus::Later, _) => {
                 let queue = delivery.queue.name();
                 tracing::warn!(queue, "broadcast messages are given up after a failure");
                 delivery.queue.done(&delivery.messages);
             }
-            (Verdict::Done, _) => delivery.queue.done(&delivery.messages),
+            (ConsumeStatus::Done, _) => delivery.queue.done(&delivery.messages),
         }
     }
 }

@@ -7,8 +7,8 @@
 //! offset, and only then releases the lock. So the other member begins at the next message.
 
 use super::consume_pool::Job;
-use super::listener::Verdict;
-use super::queue::{Assigned, Shared};
+use super::listener::ConsumeStatus;
+use super::queue::{AssignedQueue, Context};
 use crate::Received;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const TURN_MESSAGES: usize = 1000;
 
 /// Messages of one queue that wait for the listener.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct OrderedMessages {
     waiting: VecDeque<Received>,
     /// Whether a job of this queue is in the consume pool, or a pause before a job is running.
     is_called: bool,
@@ -39,7 +39,7 @@ pub(super) struct Line {
     in_hand: Option<(i64, i64, usize)>,
 }
 
-impl Assigned {
+impl AssignedQueue {
     /// Records that the lock was renewed.
     pub fn renew(&self, now: Instant) {
         self.line().owned_until = Some(now + TRUST);
@@ -80,9 +80,9 @@ impl Assigned {
     }
 }
 
-impl Shared {
+impl Context {
     /// Adds messages to the waiting messages, and submits a job unless the queue has one already.
-    pub fn line_up(self: &Arc<Self>, queue: &Arc<Assigned>, messages: Vec<Received>) {
+    pub fn line_up(self: &Arc<Self>, queue: &Arc<AssignedQueue>, messages: Vec<Received>) {
         let mut line = queue.line();
         line.waiting.extend(messages);
         if !line.waiting.is_empty() && !std::mem::replace(&mut line.is_called, true) {
@@ -91,13 +91,13 @@ impl Shared {
         }
     }
 
-    fn call_for(self: &Arc<Self>, queue: Arc<Assigned>) {
+    fn call_for(self: &Arc<Self>, queue: Arc<AssignedQueue>) {
         let shared = self.clone();
         self.consume_pool.submit([Box::new(move || shared.take_turn(&queue)) as Job]);
     }
 
     /// Consumes waiting messages in order, until none remain, other queues get the thread, or the queue is given up.
-    fn take_turn(self: &Arc<Self>, queue: &Arc<Assigned>) {
+    fn take_turn(self: &Arc<Self>, queue: &Arc<AssignedQueue>) {
         // Locked while the listener runs, so that giving up the queue waits for it.
         let _consuming = queue.consuming.blocking_lock();
         let mut left = TURN_MESSAGES;
@@ -114,7 +114,7 @@ impl Shared {
                 return;
             }
             left = left.saturating_sub(messages.len());
-            if self.call(&messages) == Verdict::Done {
+            if self.call(&messages) == ConsumeStatus::Done {
                 queue.done(&messages);
                 continue;
             }
@@ -131,13 +131,13 @@ impl Shared {
     }
 
     /// Sends messages that failed too often back to the broker, so that the queue can continue.
-    fn give_up(&self, queue: &Arc<Assigned>, messages: Vec<Received>) {
+    fn give_up(&self, queue: &Arc<AssignedQueue>, messages: Vec<Received>) {
         if !messages.is_empty() {
             let _ = self.returns.send(super::listener::Delivery { queue: queue.clone(), messages });
         }
     }
 
-    fn pause(self: &Arc<Self>, queue: Arc<Assigned>) {
+    fn pause(self: &Arc<Self>, queue: Arc<AssignedQueue>) {
         let shared = self.clone();
         let resume = move || async move {
             tokio::time::sleep(PAUSE).await;

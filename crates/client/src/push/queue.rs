@@ -3,11 +3,11 @@
 use super::consume_pool::ConsumePool;
 use super::figures::Tally;
 use super::listener::{Delivery, Listener, restore_topic};
-use super::orderly::Line;
+use super::orderly::OrderedMessages;
 use super::process_queue::ProcessQueue;
 use super::{HOLD, PAUSE, PushConfig, name_of};
 use crate::trace::Tracer;
-use crate::{Client, Expression, MessageQueue, PullRequest, PullStatus, Pulled, Received, clock};
+use crate::{Client, Expression, MessageQueue, PullRequest, PullResult, PullStatus, Received, clock};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use wire::codes::response;
 
 /// A queue that this consumer reads.
-pub(super) struct Assigned {
+pub(super) struct AssignedQueue {
     pub queue: MessageQueue,
     process_queue: Mutex<ProcessQueue>,
     /// Whether the queue was given up. Set once, by rebalancing or shutdown; read by the pull task and the listener's
@@ -25,7 +25,7 @@ pub(super) struct Assigned {
     /// Wakes the pull task: the queue was given up, or messages were done while the process_queue was full.
     changed: Notify,
     is_waiting: AtomicBool,
-    line: Mutex<Line>,
+    line: Mutex<OrderedMessages>,
     /// Locked while the listener consumes messages of this queue, in orderly consumption.
     pub consuming: tokio::sync::Mutex<()>,
     /// Times of the last pull, consumption and lock, milliseconds since 1970; at first the time at which the queue was
@@ -35,7 +35,7 @@ pub(super) struct Assigned {
     pub locked_ms: AtomicI64,
 }
 
-impl Assigned {
+impl AssignedQueue {
     pub fn new(queue: MessageQueue, process_queue: ProcessQueue) -> Self {
         let now_ms = || AtomicI64::new(clock::now_ms());
         Self {
@@ -86,7 +86,7 @@ impl Assigned {
         (process_queue.load(), process_queue.next())
     }
 
-    pub(super) fn line(&self) -> MutexGuard<'_, Line> {
+    pub(super) fn line(&self) -> MutexGuard<'_, OrderedMessages> {
         self.line.lock().expect("short section")
     }
 
@@ -96,7 +96,7 @@ impl Assigned {
 }
 
 /// The state that all tasks of a consumer share.
-pub(super) struct Shared {
+pub(super) struct Context {
     pub client: Client,
     pub config: PushConfig,
     pub consume_pool: ConsumePool,
@@ -113,19 +113,19 @@ pub(super) struct Shared {
     pub tally: Tally,
 }
 
-impl Shared {
+impl Context {
     fn expression(&self, topic: &str) -> Expression {
         self.config.subscriptions.get(topic).cloned().unwrap_or_default()
     }
 
-    fn is_full(&self, assigned: &Assigned) -> bool {
+    fn is_full(&self, assigned: &AssignedQueue) -> bool {
         let (messages, bytes) = assigned.process_queue().load();
         messages >= self.config.pending_messages_max || bytes >= self.config.pending_bytes_max
     }
 }
 
 /// Pulls messages until the queue is given up.
-pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
+pub(super) async fn pull(shared: Arc<Context>, assigned: Arc<AssignedQueue>) {
     let mut broker_id = 0;
     let expression = shared.expression(&assigned.queue.topic);
     while !assigned.is_dropped() {
@@ -185,7 +185,7 @@ pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
 }
 
 /// Handles the answer to a pull request: passes messages to the listener, or corrects an offset out of range.
-fn take(shared: &Arc<Shared>, assigned: &Arc<Assigned>, pulled: Pulled) {
+fn take(shared: &Arc<Context>, assigned: &Arc<AssignedQueue>, pulled: PullResult) {
     if assigned.is_dropped() {
         return;
     }

@@ -1,9 +1,9 @@
 //! Rebalancing: taking and giving up queues, and committing their offsets (`RebalanceImpl`, `RebalancePushImpl`).
 
-use super::consumer::State;
+use super::consumer::ConsumerState;
 use super::process_queue::ProcessQueue;
-use super::queue::{Assigned, Shared, pull};
-use super::{From, broadcast, name_of, retry_topic};
+use super::queue::{AssignedQueue, Context, pull};
+use super::{ConsumeFrom, broadcast, name_of, retry_topic};
 use crate::{Error, MessageQueue};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -15,33 +15,33 @@ use wire::names::RETRY_PREFIX;
 
 /// When to rebalance again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Again {
+pub(super) enum NextRebalance {
     /// At the next regular interval.
     Sometime,
     /// Shortly, because other members still hold the locks of some queues.
     Soon,
 }
 
-type Queues = BTreeMap<MessageQueue, Arc<Assigned>>;
+type Queues = BTreeMap<MessageQueue, Arc<AssignedQueue>>;
 
-impl State {
+impl ConsumerState {
     /// Takes the queues that are allocated to this member now, and gives up all others.
-    pub async fn rebalance(self: &Arc<Self>) -> Again {
+    pub async fn rebalance(self: &Arc<Self>) -> NextRebalance {
         let _alone = self.rebalancing.lock().await;
         if self.is_over.load(Ordering::Acquire) {
-            return Again::Sometime;
+            return NextRebalance::Sometime;
         }
         let config = &self.shared.config;
         let mut topics: Vec<_> = config.subscriptions.keys().cloned().collect();
         if config.model == MessageModel::Clustering {
             topics.push(retry_topic(&config.group));
         }
-        let mut again = Again::Sometime;
+        let mut again = NextRebalance::Sometime;
         for topic in topics {
             match self.share(&topic).await {
                 Ok(share) => {
-                    if self.adopt(&topic, &share).await == Again::Soon {
-                        again = Again::Soon;
+                    if self.adopt(&topic, &share).await == NextRebalance::Soon {
+                        again = NextRebalance::Soon;
                     }
                 }
                 // The retry topic exists only after a broker has received the group's heartbeat.
@@ -54,7 +54,7 @@ impl State {
 
     /// The queues of a topic that are allocated to this member.
     async fn share(&self, topic: &str) -> Result<Vec<MessageQueue>, Error> {
-        let Shared { client, config, .. } = &*self.shared;
+        let Context { client, config, .. } = &*self.shared;
         let route = client.route(topic).await?;
         if config.model == MessageModel::Broadcasting {
             return Ok(route.subscribe.clone());
@@ -75,7 +75,7 @@ impl State {
         Err(failed)
     }
 
-    async fn adopt(self: &Arc<Self>, topic: &str, share: &[MessageQueue]) -> Again {
+    async fn adopt(self: &Arc<Self>, topic: &str, share: &[MessageQueue]) -> NextRebalance {
         let lost: Queues = {
             let mut assigned = self.assigned();
             assigned.extract_if(.., |queue, _| queue.topic == topic && !share.contains(queue)).collect()
@@ -92,14 +92,14 @@ impl State {
             for queue in missing {
                 self.take(queue, now).await;
             }
-            return Again::Sometime;
+            return NextRebalance::Sometime;
         }
-        let mut again = Again::Sometime;
+        let mut again = NextRebalance::Sometime;
         for (queue, is_held) in self.shared.client.lock(&self.shared.config.group, &missing).await {
             if is_held {
                 self.take(queue, now).await;
             } else {
-                again = Again::Soon;
+                again = NextRebalance::Soon;
             }
         }
         again
@@ -113,7 +113,7 @@ impl State {
                 return tracing::warn!(%error, queue = name_of(&queue), "the queue cannot be read yet");
             }
         };
-        let taken = Arc::new(Assigned::new(queue.clone(), process_queue));
+        let taken = Arc::new(AssignedQueue::new(queue.clone(), process_queue));
         taken.renew(locked);
         let (shared, looped) = (self.shared.clone(), taken.clone());
         if self.shared.client.inner.remote.workers.spawn(0, move || pull(shared, looped)).is_ok() {
@@ -146,8 +146,8 @@ impl State {
 
     /// Waits until the listener has returned from a queue, commits its offset and releases its lock if this member
     /// holds it.
-    async fn leave(&self, assigned: &Arc<Assigned>) {
-        let Shared { client, config, .. } = &*self.shared;
+    async fn leave(&self, assigned: &Arc<AssignedQueue>) {
+        let Context { client, config, .. } = &*self.shared;
         let _listener_is_out = assigned.consuming.lock().await;
         if !assigned.is_owned(Instant::now()) {
             // Another member may hold the lock and have committed a larger offset.
@@ -184,7 +184,7 @@ impl State {
 
     /// The offset at which to begin in a queue (`RebalancePushImpl.computePullFromWhere`).
     async fn begin(&self, queue: &MessageQueue) -> Result<ProcessQueue, Error> {
-        let Shared { client, config, .. } = &*self.shared;
+        let Context { client, config, .. } = &*self.shared;
         let stored = match config.model {
             MessageModel::Broadcasting => self.local().get(queue).copied(),
             _ => client.committed_offset(&config.group, queue).await?,
@@ -193,10 +193,10 @@ impl State {
             return Ok(ProcessQueue::new(offset));
         }
         let offset = match config.from {
-            From::Last if queue.topic.starts_with(RETRY_PREFIX) => 0,
-            From::Last => client.max_offset(queue).await?,
-            From::First => 0,
-            From::Time(timestamp) => client.search_offset(queue, timestamp).await?,
+            ConsumeFrom::Last if queue.topic.starts_with(RETRY_PREFIX) => 0,
+            ConsumeFrom::Last => client.max_offset(queue).await?,
+            ConsumeFrom::First => 0,
+            ConsumeFrom::Time(timestamp) => client.search_offset(queue, timestamp).await?,
         };
         Ok(ProcessQueue::new(offset))
     }
@@ -248,8 +248,8 @@ impl State {
 
 /// Commits the offsets of the queues of a broker. Each flag tells whether the queue was already given up when the
 /// commit began; a queue that was given up since then is left out.
-async fn commit_at(shared: Arc<Shared>, queues: Vec<(Arc<Assigned>, bool)>, sure: bool) {
-    let Shared { client, config, .. } = &*shared;
+async fn commit_at(shared: Arc<Context>, queues: Vec<(Arc<AssignedQueue>, bool)>, sure: bool) {
+    let Context { client, config, .. } = &*shared;
     for (state, was_dropped) in queues {
         let is_lost = shared.needs_locks() && !state.is_owned(Instant::now());
         if is_lost || state.is_dropped() != was_dropped {

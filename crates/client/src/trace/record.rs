@@ -32,7 +32,7 @@ const ABSENT: &str = "null";
 
 /// A send that was answered or failed.
 #[derive(Clone, Copy, Debug)]
-pub struct Published<'a> {
+pub struct SendTrace<'a> {
     /// Topic of the message.
     pub topic: &'a str,
     /// Properties of the message, at least those that traces contain.
@@ -51,7 +51,7 @@ pub struct Published<'a> {
     pub cost_ms: i64,
 }
 
-impl Published<'_> {
+impl SendTrace<'_> {
     pub(super) fn record(&self, group: &str, now_ms: i64) -> Record {
         let mut record = Record::default();
         let has = |name: &str| self.properties.contains_key(name);
@@ -89,7 +89,7 @@ impl Published<'_> {
 }
 
 /// The end of a transaction.
-pub(crate) struct Ending<'a> {
+pub(crate) struct TransactionTrace<'a> {
     pub end: &'a EndTransaction<'a>,
     pub store_host: &'a str,
     /// Property of the message with its region; `tags` and `keys` likewise.
@@ -98,7 +98,7 @@ pub(crate) struct Ending<'a> {
     pub keys: Option<&'a str>,
 }
 
-impl Ending<'_> {
+impl TransactionTrace<'_> {
     pub(super) fn record(&self, group: &str, now_ms: i64) -> Record {
         let Self { end, store_host, region, tags, keys } = self;
         let state = match end.decision {
@@ -129,7 +129,7 @@ impl Ending<'_> {
 }
 
 /// Call of the listener.
-pub(crate) struct Consumed {
+pub(crate) struct ConsumeTrace {
     request_id: String,
     begin_ms: i64,
 }
@@ -139,7 +139,7 @@ fn is_traced(message: &&Received) -> bool {
     message.property(key::TRACE_SWITCH) != Some("false")
 }
 
-impl Consumed {
+impl ConsumeTrace {
     pub(super) fn new(messages: &[Received], now_ms: i64) -> Self {
         // The id of the first message and the time make the request id unique among the calls of a listener.
         let first = messages.first().map(Received::message_id).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Tests against the texts that `TraceDataEncoder` of RocketMQ's Java client writes and reads.
 
-use super::record::{Consumed, Ending, Published};
+use super::record::{ConsumeTrace, SendTrace, TransactionTrace};
 use crate::{Properties, Received};
 use std::collections::BTreeMap;
 use wire::body::MessageQueue;
@@ -18,7 +18,7 @@ fn properties(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 fn a_send_has_fourteen_fields() {
     let check = |pairs: &[(&str, &str)], offset_id: &str, expected: &str, keys: &[&str]| {
         let properties = properties(pairs);
-        let published = Published {
+        let published = SendTrace {
             topic: "T",
             properties: &properties,
             region: "DefaultRegion",
@@ -54,7 +54,8 @@ fn an_end_of_a_transaction_has_thirteen_fields() {
         message_id: "ID",
         transaction_id: "TX",
     };
-    let ending = Ending { end: &end, store_host: "h:1", region: Some("R"), tags: None, keys: Some("k") };
+    let ending =
+        TransactionTrace { end: &end, store_host: "h:1", region: Some("R"), tags: None, keys: Some("k") };
     let record = ending.record("PG", 7);
     assert_eq!(shown(&record.text), "EndTransaction|7|R|PG|T|ID|null|k|h:1|2|TX|ROLLBACK_MESSAGE|true$");
 }
@@ -80,7 +81,7 @@ fn a_consumption_is_two_records_per_message_and_none_where_traces_are_off() {
         ),
     };
     let messages = [message("A", "true"), message("B", "false"), message("C", "true")];
-    let consumed = Consumed::new(&messages, 100);
+    let consumed = ConsumeTrace::new(&messages, 100);
     let before = consumed.before("G", &messages);
     assert_eq!(shown(&before.text), "SubBefore|100|R|G|A-100|A|2|k$SubBefore|100|R|G|A-100|C|2|k$");
     assert_eq!(before.keys, ["A", "k", "C", "k"]);

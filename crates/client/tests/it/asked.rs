@@ -3,8 +3,8 @@
 use crate::cluster::Cluster;
 use crate::{OUTCOME_CAP, block_on, client_config, producer_config, until};
 use client::{
-    Client, Decision, Error, From, Message, MessageModel, MessageQueue, Producer, PushConfig, PushConsumer,
-    TransactionProducer, Verdict,
+    Client, ConsumeFrom, ConsumeStatus, Decision, Error, Message, MessageModel, MessageQueue, Producer,
+    PushConfig, PushConsumer, TransactionProducer,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,10 +22,10 @@ fn client(cluster: &Cluster) -> Client {
 async fn consumer(cluster: &Cluster) -> (Client, PushConsumer, UnboundedReceiver<String>) {
     let client = client(cluster);
     let (sender, receiver) = unbounded_channel();
-    let config = PushConfig { from: From::First, threads: 2, ..PushConfig::new("g", "T", "*") };
+    let config = PushConfig { from: ConsumeFrom::First, threads: 2, ..PushConfig::new("g", "T", "*") };
     let consumer = PushConsumer::start(&client, config, move |messages| {
         let body = String::from_utf8(messages[0].body.clone()).unwrap();
-        let verdict = if body == "bad" { Verdict::Later } else { Verdict::Done };
+        let verdict = if body == "bad" { ConsumeStatus::Later } else { ConsumeStatus::Done };
         sender.send(body).unwrap();
         verdict
     })
@@ -129,10 +129,11 @@ fn a_broadcasting_consumer_goes_on_where_it_is_told() {
         let client = client(&cluster);
         let (sender, mut receiver) = unbounded_channel();
         let model = MessageModel::Broadcasting;
-        let config = PushConfig { from: From::First, threads: 1, model, ..PushConfig::new("g", "T", "*") };
+        let config =
+            PushConfig { from: ConsumeFrom::First, threads: 1, model, ..PushConfig::new("g", "T", "*") };
         let consumer = PushConsumer::start(&client, config, move |messages| {
             sender.send(String::from_utf8(messages[0].body.clone()).unwrap()).unwrap();
-            Verdict::Done
+            ConsumeStatus::Done
         });
         let consumer = consumer.await.unwrap();
         let producer = Producer::new(&client, producer_config());

@@ -1,7 +1,7 @@
 //! A name server and a broker in one, with minimal functions. Topics have four queues, groups have members and
 //! offsets, pulls are held, and the next sends can be made to fail.
 
-use net::{ConnectionHandle, Limits, Reply, Service, Workers};
+use net::{ConnectionHandle, Limits, Response, Service, Workers};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
@@ -12,7 +12,7 @@ use wire::body::{
 };
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
-use wire::header::{PullHeader, PullReply, SendHeader, SendReply, pull_flag};
+use wire::header::{PullHeader, PullResponseHeader, SendHeader, SendResponseHeader, pull_flag};
 use wire::json::{self, Dialect};
 use wire::record;
 use wire::units::{LogOffset, QueueOffset};
@@ -109,7 +109,7 @@ impl Cluster {
         code: i32,
         body: Vec<u8>,
         fields: impl FnOnce(FrameWriter<'_>) -> FrameWriter<'_>,
-    ) -> Reply {
+    ) -> Response {
         let member = self.member(group);
         let write = |frame: FrameWriter<'_>| fields(frame).finish(&body);
         member.call(Encoding::Json, code, Duration::from_secs(120), write).await.unwrap()
@@ -141,7 +141,12 @@ impl Cluster {
     }
 
     /// Asks a producer of a group; `write` finishes the frame.
-    pub async fn ask_producer(&self, group: &str, code: i32, write: impl FnOnce(FrameWriter<'_>)) -> Reply {
+    pub async fn ask_producer(
+        &self,
+        group: &str,
+        code: i32,
+        write: impl FnOnce(FrameWriter<'_>),
+    ) -> Response {
         let producer = self.state().producers[group].clone();
         producer.call(Encoding::Json, code, Duration::from_secs(120), write).await.unwrap()
     }
@@ -158,7 +163,7 @@ impl Cluster {
     }
 
     fn flagged(&self, topic: &str, body: &[u8], properties: &[u8], sys_flag: i32) -> Vec<u8> {
-        let fields = record::Fields {
+        let fields = record::RecordFields {
             topic,
             queue_id: 0,
             flag: 0,
@@ -191,7 +196,7 @@ impl Service for Broker {
 
     fn frame(&self, (): &mut (), peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
         let mut state = self.state.lock().unwrap();
-        let done = command.reply(response::SUCCESS);
+        let done = command.response(response::SUCCESS);
         let text = |name: &str| command.fields.text(name).unwrap_or_default();
         match command.code {
             request::GET_ROUTEINFO_BY_TOPIC => route(&state, peer, &command, text("topic"), out),
@@ -219,7 +224,7 @@ impl Service for Broker {
             request::QUERY_CONSUMER_OFFSET => {
                 match state.offsets.get(&(text("consumerGroup").to_owned(), queue_name(&command))) {
                     Some(offset) => number(done, "offset", *offset, out),
-                    None => command.reply(response::QUERY_NOT_FOUND).write(out, b""),
+                    None => command.response(response::QUERY_NOT_FOUND).write(out, b""),
                 }
             }
             request::UPDATE_CONSUMER_OFFSET => {
@@ -238,7 +243,7 @@ impl Service for Broker {
                 let offset = command.fields.need_number("offset").unwrap();
                 if state.unreturnable.contains(&offset) {
                     state.refused_back += 1;
-                    return command.reply(response::SYSTEM_ERROR).write(out, b"");
+                    return command.response(response::SYSTEM_ERROR).write(out, b"");
                 }
                 state.sent_back.push(offset);
                 done.write(out, b"");
@@ -270,7 +275,7 @@ fn number(head: Head<'_>, name: &str, value: i64, out: &mut Vec<u8>) {
 
 fn route(state: &State, peer: &ConnectionHandle, command: &Command<'_>, topic: &str, out: &mut Vec<u8>) {
     if state.unknown_topics.iter().any(|unknown| unknown == topic) {
-        return command.reply(response::TOPIC_NOT_EXIST).remark("no route").write(out, b"");
+        return command.response(response::TOPIC_NOT_EXIST).remark("no route").write(out, b"");
     }
     // Two broker names for one broker, so that a retry has somewhere to go.
     let broker = |name: &str| {
@@ -295,7 +300,7 @@ fn route(state: &State, peer: &ConnectionHandle, command: &Command<'_>, topic: &
         queue_datas: vec![queues("a", QUEUES), queues("b", of_b)],
         ..TopicRouteData::default()
     };
-    command.reply(response::SUCCESS).write(out, &data.encode(Dialect::Standard));
+    command.response(response::SUCCESS).write(out, &data.encode(Dialect::Standard));
 }
 
 impl State {
@@ -364,7 +369,7 @@ impl State {
             let _ = gate.recv();
         }
         if let Some(code) = self.failures.pop_front() {
-            return command.reply(code).remark("told to fail").write(out, b"");
+            return command.response(code).remark("told to fail").write(out, b"");
         }
         let header = SendHeader::decode(command.code, &command.fields).unwrap();
         let name = (header.topic.to_owned(), header.queue_id);
@@ -380,13 +385,13 @@ impl State {
         self.unknown_topics.retain(|topic| topic != header.topic);
         if !command.is_one_way() {
             let message_id = "7F00000100002A9F0000000000000000";
-            let reply = SendReply {
+            let reply = SendResponseHeader {
                 message_id,
                 queue_id: header.queue_id,
                 queue_offset: first,
                 transaction_id: None,
             };
-            reply.write(FrameWriter::begin(out, command.reply(response::SUCCESS))).finish(b"");
+            reply.write(FrameWriter::begin(out, command.response(response::SUCCESS))).finish(b"");
         }
         for held in self.held.remove(&name).unwrap_or_default() {
             let _ = held.peer.push(|out| self.found(&name, &held, out));
@@ -401,7 +406,7 @@ impl State {
         (body, properties): (&[u8], &[u8]),
     ) {
         let mut bytes = Vec::new();
-        let fields = record::Fields {
+        let fields = record::RecordFields {
             topic: &name.0,
             queue_id: name.1,
             flag: header.flag,
@@ -463,6 +468,6 @@ impl State {
 }
 
 fn reply<'b>(held: &Held, code: i32, next: i64, max: i64, out: &'b mut Vec<u8>) -> FrameWriter<'b> {
-    let header = PullReply { next_offset: next, max_offset: max, ..PullReply::default() };
+    let header = PullResponseHeader { next_offset: next, max_offset: max, ..PullResponseHeader::default() };
     header.write(FrameWriter::begin(out, Head::response(held.encoding, code, held.opaque)))
 }

@@ -3,7 +3,8 @@
 use crate::cluster::Cluster;
 use crate::{OUTCOME_CAP, block_on, client_config, producer_config, until};
 use client::{
-    Client, Error, From, Message, MessageQueue, Producer, ProducerConfig, PushConfig, PushConsumer, Verdict,
+    Client, ConsumeFrom, ConsumeStatus, Error, Message, MessageQueue, Producer, ProducerConfig, PushConfig,
+    PushConsumer,
 };
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -285,8 +286,8 @@ fn a_consumer_answers_while_it_cannot_tell_a_broker_its_offsets() {
     block_on(async {
         let (address, _listener, _streams) = full();
         let client = client(&cluster);
-        let config = PushConfig { from: From::First, threads: 1, ..PushConfig::new("g", "T", "*") };
-        let consumer = PushConsumer::start(&client, config, |_| Verdict::Done).await.unwrap();
+        let config = PushConfig { from: ConsumeFrom::First, threads: 1, ..PushConfig::new("g", "T", "*") };
+        let consumer = PushConsumer::start(&client, config, |_| ConsumeStatus::Done).await.unwrap();
         until(async || consumer.queues().iter().filter(|queue| queue.topic == "T").count() == 8).await;
         let move_to = async |address: String| {
             cluster.state().elsewhere.insert("b".to_owned(), address);

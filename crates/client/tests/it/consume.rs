@@ -3,8 +3,8 @@
 use crate::cluster::{Cluster, QUEUES};
 use crate::{OUTCOME_CAP, block_on, client_config, producer_config, until};
 use client::{
-    Allocation, Client, From, Message, MessageModel, MessageQueue, Producer, PullConsumer, PullRequest,
-    PullStatus, PushConfig, PushConsumer, Verdict,
+    Allocation, Client, ConsumeFrom, ConsumeStatus, Message, MessageModel, MessageQueue, Producer,
+    PullConsumer, PullRequest, PullStatus, PushConfig, PushConsumer,
 };
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -33,15 +33,15 @@ async fn send(client: &Client, range: std::ops::Range<usize>) {
 async fn push(
     client: &Client,
     config: PushConfig,
-    verdict: impl Fn(&str) -> Verdict + Send + Sync + 'static,
+    verdict: impl Fn(&str) -> ConsumeStatus + Send + Sync + 'static,
 ) -> (PushConsumer, UnboundedReceiver<String>) {
     let (sender, receiver) = unbounded_channel();
     let listener = move |messages: &[client::Received]| {
-        let mut worst = Verdict::Done;
+        let mut worst = ConsumeStatus::Done;
         for message in messages {
             let body = String::from_utf8(message.body.clone()).unwrap();
-            if verdict(&body) == Verdict::Later {
-                worst = Verdict::Later;
+            if verdict(&body) == ConsumeStatus::Later {
+                worst = ConsumeStatus::Later;
             }
             sender.send(body).unwrap();
         }
@@ -59,7 +59,7 @@ async fn take(receiver: &mut UnboundedReceiver<String>, count: usize) -> BTreeSe
 }
 
 fn first(config: PushConfig) -> PushConfig {
-    PushConfig { from: From::First, threads: 4, ..config }
+    PushConfig { from: ConsumeFrom::First, threads: 4, ..config }
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_listener_gets_everything_once_and_offsets_are_stored() {
         let client = client(&cluster);
         send(&client, 0..30).await;
         let (consumer, mut receiver) =
-            push(&client, first(PushConfig::new("g", "T", "*")), |_| Verdict::Done).await;
+            push(&client, first(PushConfig::new("g", "T", "*")), |_| ConsumeStatus::Done).await;
         assert_eq!(take(&mut receiver, 30).await, (0..30).collect());
         send(&client, 30..50).await;
         assert_eq!(take(&mut receiver, 20).await, (30..50).collect());
@@ -138,9 +138,9 @@ fn failed_messages_are_sent_back_and_passed() {
         let client = client(&cluster);
         send(&client, 0..10).await;
         let verdict = |body: &str| match body {
-            "3" => Verdict::Later,
+            "3" => ConsumeStatus::Later,
             "4" => panic!("a listener's mistake"),
-            _ => Verdict::Done,
+            _ => ConsumeStatus::Done,
         };
         let (consumer, mut receiver) = push(&client, first(PushConfig::new("g", "T", "*")), verdict).await;
         assert_eq!(take(&mut receiver, 9).await.len(), 9);
@@ -158,11 +158,11 @@ fn two_members_share_the_queues_and_one_takes_over() {
     block_on(async {
         let (one, two) = (client(&cluster), client(&cluster));
         let config = || first(PushConfig::new("g", "T", "*"));
-        let (first, mut received_first) = push(&one, config(), |_| Verdict::Done).await;
+        let (first, mut received_first) = push(&one, config(), |_| ConsumeStatus::Done).await;
         let of =
             |consumer: &PushConsumer| consumer.queues().iter().filter(|queue| queue.topic == "T").count();
         assert_eq!(of(&first), 4);
-        let (second, mut received_second) = push(&two, config(), |_| Verdict::Done).await;
+        let (second, mut received_second) = push(&two, config(), |_| ConsumeStatus::Done).await;
         until(async || of(&first) == 2 && of(&second) == 2).await;
         // Three rounds of the eight queues that can be sent to.
         send(&one, 0..24).await;
@@ -184,7 +184,7 @@ fn a_heartbeat_on_its_way_does_not_bring_a_member_back_that_left() {
     block_on(async {
         let client = client(&cluster);
         let (consumer, _received) =
-            push(&client, first(PushConfig::new("g", "T", "*")), |_| Verdict::Done).await;
+            push(&client, first(PushConfig::new("g", "T", "*")), |_| ConsumeStatus::Done).await;
         cluster.state().delays_beats = true;
         let beat = client.clone();
         let beat = tokio::spawn(async move { beat.heartbeat().await });
@@ -213,13 +213,13 @@ fn broadcasting_members_each_get_everything_and_remember_where_they_were() {
             broadcast_offsets: Some(directory.path().join(name)),
             ..first(PushConfig::new("g", "T", "*"))
         };
-        let (left, mut received_left) = push(&one, config("left"), |_| Verdict::Later).await;
-        let (right, mut received_right) = push(&two, config("right"), |_| Verdict::Done).await;
+        let (left, mut received_left) = push(&one, config("left"), |_| ConsumeStatus::Later).await;
+        let (right, mut received_right) = push(&two, config("right"), |_| ConsumeStatus::Done).await;
         assert_eq!(take(&mut received_left, 10).await, (0..10).collect());
         assert_eq!(take(&mut received_right, 10).await, (0..10).collect());
         left.shutdown().await;
         right.shutdown().await;
-        let (again, mut received) = push(&one, config("left"), |_| Verdict::Done).await;
+        let (again, mut received) = push(&one, config("left"), |_| ConsumeStatus::Done).await;
         send(&one, 10..15).await;
         assert_eq!(take(&mut received, 5).await, (10..15).collect(), "not from the beginning");
         again.shutdown().await;
@@ -240,10 +240,11 @@ fn a_group_starts_once_per_client_and_an_offset_outside_the_queue_is_corrected()
         let calls = Arc::new(Mutex::new(0));
         let (consumer, mut receiver) = push(&client, first(PushConfig::new("g", "T", "*")), move |_| {
             *calls.lock().unwrap() += 1;
-            Verdict::Done
+            ConsumeStatus::Done
         })
         .await;
-        let second = PushConsumer::start(&client, PushConfig::new("g", "T", "*"), |_| Verdict::Done).await;
+        let second =
+            PushConsumer::start(&client, PushConfig::new("g", "T", "*"), |_| ConsumeStatus::Done).await;
         assert!(second.is_err());
         send(&client, 0..4).await;
         assert_eq!(take(&mut receiver, 4).await.len(), 4);
@@ -258,7 +259,7 @@ fn a_consumer_that_ends_takes_no_queues_again() {
     block_on(async {
         let clients = [client(&cluster), client(&cluster)];
         let config = || PushConfig { threads: 1, ..PushConfig::new("g", "T", "*") };
-        let start = |index: usize| PushConsumer::start(&clients[index], config(), |_| Verdict::Done);
+        let start = |index: usize| PushConsumer::start(&clients[index], config(), |_| ConsumeStatus::Done);
         let mut leaving = start(0).await.unwrap();
         for round in 1..=10 {
             // The newcomer has the broker tell the other one to look at the queues, while that one leaves.
@@ -284,7 +285,7 @@ fn members_share_queues_as_configured() {
         let mut members = Vec::new();
         for client in &clients {
             let config = PushConfig { allocation: Allocation::Circle, ..PushConfig::new("g", "T", "*") };
-            members.push(PushConsumer::start(client, config, |_| Verdict::Done).await.unwrap());
+            members.push(PushConsumer::start(client, config, |_| ConsumeStatus::Done).await.unwrap());
         }
         let of_topic = |consumer: &PushConsumer| {
             let queues = consumer.queues().into_iter().filter(|queue| queue.topic == "T");
@@ -348,7 +349,7 @@ fn an_unreadable_message_is_passed() {
         assert_eq!((pulled.status, pulled.next_offset), (PullStatus::Found, 1));
         assert!(pulled.messages.is_empty());
         let (consumer, mut receiver) =
-            push(&client, first(PushConfig::new("g", "T", "*")), |_| Verdict::Done).await;
+            push(&client, first(PushConfig::new("g", "T", "*")), |_| ConsumeStatus::Done).await;
         let producer = Producer::new(&client, producer_config());
         producer.send_to(&queue, &Message::new("T", "7")).await.unwrap();
         assert_eq!(take(&mut receiver, 1).await, [7].into());
@@ -365,7 +366,7 @@ fn a_message_that_cannot_be_sent_back_does_not_hold_up_others() {
     block_on(async {
         let client = client(&cluster);
         let (consumer, mut receiver) =
-            push(&client, first(PushConfig::new("g", "T", "*")), |_| Verdict::Later).await;
+            push(&client, first(PushConfig::new("g", "T", "*")), |_| ConsumeStatus::Later).await;
         send(&client, 0..1).await;
         until(async || cluster.state().refused_back > 0).await;
         send(&client, 1..4).await;
@@ -384,7 +385,7 @@ fn an_offset_that_got_lost_is_told_again() {
     block_on(async {
         let client = client(&cluster);
         let (consumer, _receiver) =
-            push(&client, first(PushConfig::new("g", "T", "*")), |_| Verdict::Done).await;
+            push(&client, first(PushConfig::new("g", "T", "*")), |_| ConsumeStatus::Done).await;
         let is_told = async || {
             let state = cluster.state();
             state.offsets.keys().filter(|(_, (topic, _))| topic == "T").count() == QUEUES as usize
@@ -404,7 +405,7 @@ fn any_broker_says_who_the_members_are() {
     block_on(async {
         let client = client(&cluster);
         let (consumer, _receiver) =
-            push(&client, first(PushConfig::new("g", "T", "*")), |_| Verdict::Done).await;
+            push(&client, first(PushConfig::new("g", "T", "*")), |_| ConsumeStatus::Done).await;
         let of_topic: Vec<_> = consumer.queues().into_iter().filter(|queue| queue.topic == "T").collect();
         let of_b: Vec<_> = (0..QUEUES).map(|id| MessageQueue::new("T", "b", id)).collect();
         assert_eq!(of_topic, of_b);
@@ -448,7 +449,7 @@ fn a_member_in_order_does_not_turn_while_a_broker_is_gone() {
     block_on(async {
         let client = client(&cluster);
         let config = first(PushConfig::new("g", "T", "*"));
-        let consumer = PushConsumer::start_orderly(&client, config, |_| Verdict::Done).await.unwrap();
+        let consumer = PushConsumer::start_orderly(&client, config, |_| ConsumeStatus::Done).await.unwrap();
         let of_topic = || consumer.queues().iter().filter(|queue| queue.topic == "T").count();
         until(async || of_topic() == QUEUES as usize).await;
         let (before, begin) = (cluster.state().lists, Instant::now());
@@ -469,7 +470,7 @@ fn a_broadcasting_consumer_goes_on_where_it_was_when_a_queue_comes_back() {
         let client = client(&cluster);
         let model = MessageModel::Broadcasting;
         let config = PushConfig { model, ..first(PushConfig::new("g", "T", "*")) };
-        let (consumer, mut receiver) = push(&client, config, |_| Verdict::Done).await;
+        let (consumer, mut receiver) = push(&client, config, |_| ConsumeStatus::Done).await;
         send(&client, 0..10).await;
         assert_eq!(take(&mut receiver, 10).await, (0..10).collect());
         // The last one counts as done a moment after it was seen.

@@ -15,7 +15,7 @@ const VALUES_MAX: usize = 200_000;
 
 /// Kept answers by their question: operation and arguments.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct KeptAnswers {
     answers: HashMap<String, KeptAnswer>,
     values: usize,
 }
@@ -36,7 +36,7 @@ impl KeptAnswer {
     }
 }
 
-impl Kept {
+impl KeptAnswers {
     /// An answer that is not older than `fresh_ms`.
     pub fn get(&self, now_ms: i64, asked: &str, fresh_ms: i64) -> Option<Arc<dyn Answer>> {
         let kept = self.answers.get(asked).filter(|kept| now_ms - kept.at_ms < fresh_ms)?;
@@ -101,17 +101,17 @@ mod tests {
         Arc::new(Values(value.clone()))
     }
 
-    fn insert(kept: &mut Kept, now_ms: i64, asked: &str, value: &Value) {
+    fn insert(kept: &mut KeptAnswers, now_ms: i64, asked: &str, value: &Value) {
         kept.insert(asked.to_owned(), KeptAnswer::new(now_ms, answer(value)).unwrap());
     }
 
-    fn get(kept: &Kept, now_ms: i64, asked: &str, fresh_ms: i64) -> Option<Value> {
+    fn get(kept: &KeptAnswers, now_ms: i64, asked: &str, fresh_ms: i64) -> Option<Value> {
         kept.get(now_ms, asked, fresh_ms).map(|answer| answer.value())
     }
 
     #[test]
     fn answers_are_kept_while_they_are_fresh() {
-        let mut kept = Kept::default();
+        let mut kept = KeptAnswers::default();
         insert(&mut kept, 1000, "topic list", &json!(["A"]));
         assert_eq!(get(&kept, 1999, "topic list", 1000), Some(json!(["A"])));
         assert_eq!(get(&kept, 2000, "topic list", 1000), None);
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn kept_answers_are_bounded() {
-        let mut kept = Kept::default();
+        let mut kept = KeptAnswers::default();
         let large = Value::from(vec![0; VALUES_MAX / 2]);
         for asked in ["a", "b", "c"] {
             insert(&mut kept, 0, asked, &large);

@@ -71,7 +71,7 @@ fn findings(who: &Visitor, doctor: &Diagnosis, causes: &[usize]) -> Markup {
 pub(super) fn culprit(who: &Visitor, finding: &Finding) -> Markup {
     let lang = who.lang.into();
     html! {
-        (finding.subject.of(lang)) (who.lang.colon()) (finding.figure.of(lang))
+        (finding.subject.of(lang)) (who.lang.colon()) (finding.figure.in_zone(lang, &who.zone))
         @if let Some(group) = &finding.things.group { " (" (group_link(group)) ")" }
     }
 }
@@ -86,5 +86,34 @@ fn fix_row(who: &Visitor, fix: &Fix) -> Markup {
             code { (fix.command()) } " "
             (operation_link(who, who.lang.about(operation), (operation.noun, operation.verb), &given))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::users::Role;
+    use admin::{Severity, Things, Zone};
+
+    #[test]
+    fn times_of_evidence_are_in_the_zone_of_the_visitor() {
+        let mut who = Visitor::of_test(Role::Viewer);
+        who.zone = Zone::parse("Asia/Shanghai~480").unwrap();
+        let [title, source, advice] = ["", "", ""].map(admin::Text::from);
+        let finding = Finding {
+            code: "group-dead-letters",
+            severity: Severity::Warning,
+            title,
+            subject: "G".into(),
+            figure: "2 messages, the last at 2026-01-31T12:00:00.000Z".into(),
+            time: String::new(),
+            source,
+            advice,
+            fix: None,
+            things: Things::default(),
+            cause: None,
+        };
+        let text = culprit(&who, &finding).into_string();
+        assert_eq!(text, "G: 2 messages, the last at 2026-01-31 20:00:00.000");
     }
 }

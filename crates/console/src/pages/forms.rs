@@ -235,7 +235,7 @@ fn title(lang: Lang, argument: &Argument, zone: Option<&Zone>) -> Markup {
     }
 }
 
-/// The clusters. Where there is one, nothing has to be chosen.
+/// Field to choose a cluster. If there is a single cluster, the visitor need not choose.
 fn cluster(
     lang: Lang,
     (operation, argument): (&Operation, &Argument),

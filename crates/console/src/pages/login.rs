@@ -8,7 +8,7 @@ use crate::refusal::Refusal;
 use crate::request::Fields;
 use crate::users::random_hex;
 use crate::view::{Page, token};
-use auth::AnswerTime;
+use auth::ResponseTime;
 use http::StatusCode;
 use maud::html;
 use serde_json::Value;
@@ -36,9 +36,9 @@ pub(super) async fn begin(app: &App, who: &Visitor, form: &Fields) -> Result<Rep
     let name = form.text("name").to_owned();
     let turn = app.failures.record_failure(now_ms(), who.address, &name, None);
     match turn {
-        AnswerTime::Now => {}
-        AnswerTime::After(ms) => tokio::time::sleep(Duration::from_millis(ms.unsigned_abs())).await,
-        AnswerTime::Never => return Err(too_many(who)),
+        ResponseTime::Now => {}
+        ResponseTime::After(ms) => tokio::time::sleep(Duration::from_millis(ms.unsigned_abs())).await,
+        ResponseTime::Never => return Err(too_many(who)),
     }
     let Ok(permit) = app.logins.acquire().await else { return Err(too_many(who)) };
     let (users, password) =
@@ -51,7 +51,7 @@ pub(super) async fn begin(app: &App, who: &Visitor, form: &Fields) -> Result<Rep
     let attempted = Visitor { name: name.chars().take(64).collect(), ..who.clone() };
     if !is_right {
         // A flood of attempts must not push older lines out of the log.
-        if turn == AnswerTime::Now {
+        if turn == ResponseTime::Now {
             app.note(&attempted, "login", "refused")?;
         }
         return Ok(login(who, form, Some(who.lang.say("Name or password is wrong"))));

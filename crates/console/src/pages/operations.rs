@@ -10,9 +10,10 @@ use crate::refusal::Refusal;
 use crate::request::{Fields, query};
 use crate::view::{Column, Page, Table, answer, number, status, table, token};
 use crate::words::Lang;
-use admin::{Argument, Arguments, Effect, Level, OPERATIONS, Operation};
+use admin::{Argument, Arguments, Effect, Level, OPERATIONS, Operation, Reset, ResetQueue};
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use std::any::Any;
 use std::collections::BTreeMap;
 
 /// Rows of a list unless the visitor asks for more.
@@ -147,7 +148,7 @@ async fn previewed(app: &App, form: &Form<'_>, arguments: &Arguments) -> Result<
     let done = app.perform(form.who, form.operation, arguments, true).await?;
     let data = json!({"planned": done.planned, "answer": done.answer});
     let body = html! {
-        (preview(lang, form.operation, &done))
+        (preview(lang, &done))
         (form.shown(Some(lang.say("Nothing was changed"))))
     };
     Ok(Page::new(title(lang, form.operation), data, body))
@@ -174,52 +175,53 @@ async fn performed(app: &App, form: &Form<'_>, arguments: &Arguments) -> Result<
     let done = outcome?;
     let body = html! {
         p.success role="status" { "✓ " (lang.say("Done")) }
-        (answered(lang, operation, &done.answer))
+        (answered(lang, &done))
         (form.shown(None))
     };
     Ok(Page::new(title(lang, operation), done.answer, body))
 }
 
-fn preview(lang: Lang, operation: &Operation, done: &Done) -> Markup {
+fn preview(lang: Lang, done: &Done) -> Markup {
     let planned: Vec<Value> = done.planned.iter().map(|planned| json!(planned)).collect();
     html! {
         h2 { (lang.say("Preview")) }
-        (answered(lang, operation, &done.answer))
+        (answered(lang, done))
         details { summary { (lang.say("Requests that would be sent")) " (" (planned.len()) ")" } (table(lang, &planned)) }
     }
 }
 
 /// The answer of an operation; offsets that are reset as current, new and difference.
-fn answered(lang: Lang, operation: &Operation, value: &Value) -> Markup {
-    let is_reset = operation.noun == "offset" && ["reset", "skip"].contains(&operation.verb);
-    if is_reset { offsets(lang, crate::answers::rows(value)) } else { answer(lang, value) }
+fn answered(lang: Lang, done: &Done) -> Markup {
+    let typed: &dyn Any = &*done.typed;
+    match typed.downcast_ref::<Reset>() {
+        Some(reset) => offsets(lang, &reset.queues),
+        None => answer(lang, &done.answer),
+    }
 }
 
 /// The offset of each queue before and after a reset.
-fn offsets(lang: Lang, rows: &[Value]) -> Markup {
+fn offsets(lang: Lang, queues: &[ResetQueue]) -> Markup {
     let columns = Column::all(lang, ["Queue", "#Current offset", "#New offset", "#Difference", "Effect"]);
-    let signed =
-        |number: i64| format!("{}{}", if number > 0 { "+" } else { "" }, crate::view::number(number));
-    let sum: i64 = rows.iter().filter_map(|row| row["difference"].as_i64()).sum();
-    let shown = rows.iter().map(|row| {
-        let number = |name: &str, text: fn(i64) -> String| row[name].as_i64().map_or_else(|| "–".to_owned(), text);
-        let effect = match row["difference"].as_i64() {
+    let signed = |count: i64| format!("{}{}", if count > 0 { "+" } else { "" }, number(count));
+    let sum: i64 = queues.iter().filter_map(|row| row.difference).sum();
+    let shown = queues.iter().map(|row| {
+        let effect = match row.difference {
             None => "",
             Some(0) => lang.say("stays"),
             Some(1..) => lang.say("messages are skipped"),
             Some(_) => lang.say("messages are consumed again"),
         };
         vec![
-            html! { (row["broker"].as_str().unwrap_or_default()) " / " (row["queue"].as_i64().unwrap_or_default()) },
-            html! { (number("current", crate::view::number)) },
-            html! { (number("offset", crate::view::number)) },
-            html! { (row["difference"].as_i64().map_or_else(|| "–".to_owned(), signed)) },
+            html! { (row.broker) " / " (row.queue) },
+            html! { (row.current.map_or_else(|| "–".to_owned(), number)) },
+            html! { (number(row.offset)) },
+            html! { (row.difference.map_or_else(|| "–".to_owned(), signed)) },
             html! { (effect) },
         ]
     });
     html! {
         (Table::new(columns).rows(shown))
-        p { (lang.say("All queues")) (lang.colon()) (lang.say("Difference")) " " b { (signed(sum)) } " · " (lang.say("Queues")) (lang.colon()) (number(rows.len() as i64)) }
+        p { (lang.say("All queues")) (lang.colon()) (lang.say("Difference")) " " b { (signed(sum)) } " · " (lang.say("Queues")) (lang.colon()) (number(queues.len() as i64)) }
     }
 }
 
@@ -342,12 +344,12 @@ mod tests {
     #[test]
     fn a_reset_shows_current_new_and_difference_of_each_queue() {
         let reset = find("offset", "reset").unwrap();
-        let rows = json!([
-            {"broker": "a", "queue": 0, "current": 4, "offset": 1010, "difference": 1006},
-            {"broker": "a", "queue": 1, "current": 9, "offset": 2, "difference": -7},
-            {"broker": "b", "queue": 0, "current": null, "offset": 2, "difference": null},
-        ]);
-        let text = answered(Lang::En, reset, &rows).into_string();
+        let queue = |broker: &str, queue, current: Option<i64>, offset| {
+            let difference = current.map(|current| offset - current);
+            ResetQueue { broker: broker.to_owned(), queue, current, offset, difference }
+        };
+        let queues = [queue("a", 0, Some(4), 1010), queue("a", 1, Some(9), 2), queue("b", 0, None, 2)];
+        let text = offsets(Lang::En, &queues).into_string();
         for part in
             ["Current offset", "New offset", ">1,010<", ">+1,006<", "messages are skipped", ">-7<", "+999"]
         {

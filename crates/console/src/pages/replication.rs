@@ -172,7 +172,8 @@ fn positions_of(lang: Lang, all: &[(BrokerRow, Arc<Replicas>)]) -> Markup {
     position_table(lang, rows.collect()).or(empty(lang, advice))
 }
 
-/// The slave of a position that a broker tells. A master knows the other end of a connection alone.
+/// The slave of a replica that the broker `teller` reports. A master reports only the address from
+/// which the slave connected, so the slave is found by that address.
 fn slave(all: &[(BrokerRow, Arc<Replicas>)], teller: &BrokerRow, replica: &ReplicaStatus) -> Markup {
     let is_slave =
         |row: &BrokerRow| row.id != 0 && (&row.cluster, &row.broker) == (&teller.cluster, &teller.broker);
@@ -195,7 +196,8 @@ fn named(row: &BrokerRow) -> Markup {
     html! { (broker_link(&row.broker, row.id, &row.address)) " " span.soft { (row.address) } }
 }
 
-/// The slave and the master of a position. A slave knows the replication port of its master alone.
+/// The slave and the master of a replica that the broker `teller` reports. A slave reports only the
+/// replication port of its master, so the master is found as the master of the same broker set.
 fn ends(all: &[(BrokerRow, Arc<Replicas>)], teller: &BrokerRow, replica: &ReplicaStatus) -> [Markup; 2] {
     let is_master =
         |row: &BrokerRow| row.id == 0 && (&row.cluster, &row.broker) == (&teller.cluster, &teller.broker);
@@ -204,14 +206,16 @@ fn ends(all: &[(BrokerRow, Arc<Replicas>)], teller: &BrokerRow, replica: &Replic
     [slave(all, teller, replica), master]
 }
 
-/// Positions of the slaves of a master, or the position of a slave, from the brokers of one set.
+/// Log positions of the slaves of the master at `at`, or of the slave at `at`. `set` has the
+/// brokers of its broker set.
 pub(super) fn positions(lang: Lang, at: &str, set: &[(BrokerRow, Arc<Replicas>)]) -> Markup {
     let told = set.iter().filter(|(row, _)| row.address == at);
     let rows = told.flat_map(|(row, told)| told.rows.iter().map(move |it| (None, ends(set, row, it), it)));
     position_table(lang, rows.collect()).or(html! { p.small { (lang.say("No slave is connected")) } })
 }
 
-/// Positions, each with the broker that tells it, if the page has several, and slave and master.
+/// Table of replicas with their log positions. A row has the broker that reports the replica,
+/// unless all rows are from one broker, and the slave and master of the replica.
 fn position_table(lang: Lang, rows: Vec<(Option<Markup>, [Markup; 2], &ReplicaStatus)>) -> Table {
     let has_broker = rows.iter().any(|(broker, ..)| broker.is_some());
     let mut columns = Vec::from(Column::all(

@@ -83,7 +83,7 @@ pub(super) fn list(app: &App, who: &Visitor, fields: &Fields) -> Result<Page, Re
     Ok(Page::new(lang.say("Lab runs"), data, body))
 }
 
-/// The run that was started here last: whether it goes on, and its last words.
+/// The run that was started here last: whether it goes on, and the last lines of its output.
 fn last_started(who: &Visitor, started: &Value) -> Markup {
     let (lang, goes_on) = (who.lang, started["goes_on"] == true);
     html! {

@@ -146,7 +146,7 @@ pub(super) async fn storage(app: &App, who: &Visitor) -> Result<Page, Refusal> {
     Ok(Page::new(lang.say("Storage"), data, body).live(10_000))
 }
 
-/// The fullest disk, the first disk that will be full, and all logs together.
+/// The fullest disk, the first disk that will be full, and the logs of all broker sets together.
 fn cards(lang: Lang, spaces: &[Space]) -> Markup {
     let fullest = spaces
         .iter()
@@ -154,12 +154,13 @@ fn cards(lang: Lang, spaces: &[Space]) -> Markup {
     let first = spaces.iter().filter_map(|space| Some((space.hours_until_full?, space)));
     let first = first.min_by(|one, other| one.0.total_cmp(&other.0));
     let refusing = spaces.iter().filter(|space| refuses(space)).count();
+    let logs = logs(spaces);
     html! {
         div.cards {
             @if let Some(space) = fullest {
                 (card(lang.say("Fullest disk"), disk(space), space.link()))
             }
-            (card(lang.say("Commit logs"), bytes(spaces.iter().map(|space| space.log_bytes).sum()), counted(lang, spaces.len(), lang.say("broker"), lang.say("brokers"))))
+            (card(lang.say("Commit logs"), bytes(logs.values().sum()), counted(lang, logs.len(), lang.say("broker set"), lang.say("broker sets"))))
             @match first {
                 Some((hours, space)) => { (card(lang.say("First full in"), hours_text(hours), space.link())) }
                 None => { (card(lang.say("First full in"), "–", lang.say("No log grows"))) }
@@ -169,6 +170,18 @@ fn cards(lang: Lang, spaces: &[Space]) -> Markup {
             }
         }
     }
+}
+
+/// Bytes of the log of each broker set: those of its broker with the lowest id. Logs of slaves are copies.
+fn logs(spaces: &[Space]) -> BTreeMap<&str, i64> {
+    let mut first: BTreeMap<&str, &Space> = BTreeMap::new();
+    for space in spaces {
+        let known = first.entry(&space.broker).or_insert(space);
+        if space.id < known.id {
+            *known = space;
+        }
+    }
+    first.into_iter().map(|(name, space)| (name, space.log_bytes)).collect()
 }
 
 fn refuses(space: &Space) -> bool {
@@ -258,6 +271,20 @@ mod tests {
             .into_string()
         };
         assert!(lag(None).contains(">unknown<") && lag(Some(0)).contains(">0 s<"));
+    }
+
+    #[test]
+    fn logs_of_slaves_are_not_counted_again() {
+        let space = |broker: &str, id, log_bytes: i64| {
+            let mut row = BrokerRow::default();
+            (row.broker, row.id) = (broker.to_owned(), id);
+            let runtime = [("commitLogMaxOffset".to_owned(), log_bytes.to_string())].into();
+            Space::of(&row, &runtime, 1000)
+        };
+        let spaces = [space("a", 1, 90), space("a", 0, 100), space("b", 2, 30), space("b", 1, 40)];
+        assert_eq!(logs(&spaces), [("a", 100), ("b", 40)].into());
+        let text = cards(Lang::En, &spaces).into_string();
+        assert!(text.contains("140 B") && text.contains("2 broker sets"), "{text}");
     }
 
     #[test]

@@ -7,8 +7,8 @@ use super::*;
 
 /// The fields and the body of the answer to a request for the set `a`.
 fn check(code: i32, content: Content, fields: &str, body: &str) {
-    let asked = Asked { code, cluster: "c".to_owned(), name: "a".to_owned() };
-    let answer = Answer { code: response::SUCCESS, remark: None, content };
+    let asked = Echo { code, cluster: "c".to_owned(), name: "a".to_owned() };
+    let answer = ControllerResponse { code: response::SUCCESS, remark: None, content };
     let mut bytes = Vec::new();
     write(&mut bytes, Head::response(Encoding::Json, answer.code, 7), &asked, &answer);
     expect(&mut bytes, fields, body);

@@ -1,4 +1,4 @@
-use replica::consensus::{Entry, Hard, Snapshot};
+use replica::consensus::{Entry, Snapshot, Vote};
 use store::FakeDisk;
 
 use super::*;
@@ -108,7 +108,7 @@ fn journals_without_a_mark_are_read() {
 fn a_replacement_is_whole_or_does_not_happen() {
     let old = [entry(1), entry(2)];
     let state = Snapshot { index: 2, term: 1, state: vec![7; 500] };
-    let new = [Record::Snapshot(state), Record::Hard(Hard { term: 3, vote: 1, commit: 2 })];
+    let new = [Record::Snapshot(state), Record::Hard(Vote { term: 3, vote: 1, commit: 2 })];
     for changes in 0..8 {
         for seed in 0..20 {
             let disk = FakeDisk::new(64);

@@ -15,7 +15,7 @@ struct Node {
     disk: FakeDisk,
     running: Option<(Machine, Journal)>,
     wake_at_ms: u64,
-    answers: BTreeMap<u64, Answer>,
+    answers: BTreeMap<u64, ControllerResponse>,
     notices: Vec<(BrokerId, String)>,
 }
 
@@ -110,7 +110,7 @@ impl Group {
         leaders[0]
     }
 
-    fn ask(&mut self, place: usize, request: Request) -> Option<Answer> {
+    fn ask(&mut self, place: usize, request: Request) -> Option<ControllerResponse> {
         self.requests += 1;
         let id = self.requests;
         self.step(place, Event::Leader(LeaderEvent::Asked(RequestId(id), request)));

@@ -3,7 +3,7 @@ use wire::frame::{Encoding, FrameWriter, Head};
 use super::*;
 
 /// Checks the parsed request with these fields.
-fn check(code: i32, fields: &[(&str, &str)], body: &[u8], expected: Result<Wanted, (i32, &str)>) {
+fn check(code: i32, fields: &[(&str, &str)], body: &[u8], expected: Result<ClientRequest, (i32, &str)>) {
     for encoding in [Encoding::Json, Encoding::Binary] {
         let mut bytes = Vec::new();
         let frame = FrameWriter::begin(&mut bytes, Head::request(encoding, code, 1));
@@ -25,9 +25,9 @@ fn id(number: u64) -> BrokerId {
     BrokerId::new(number)
 }
 
-fn ask(code: i32, request: Request) -> Result<Wanted, (i32, &'static str)> {
+fn ask(code: i32, request: Request) -> Result<ClientRequest, (i32, &'static str)> {
     let (cluster, name) = ("c".to_owned(), "a".to_owned());
-    Ok(Wanted::Ask(Asked { code, cluster, name }, request))
+    Ok(ClientRequest::Ask(Echo { code, cluster, name }, request))
 }
 
 const SET: [(&str, &str); 2] = [("clusterName", "c"), ("brokerName", "a")];
@@ -83,7 +83,12 @@ fn heartbeats_have_defaults_as_in_java() {
         priority: i32::MAX,
     };
     let code = request::BROKER_HEARTBEAT;
-    check(code, &[("brokerName", "a"), ("brokerId", "2")], b"", Ok(Wanted::Heartbeat(heartbeat.clone())));
+    check(
+        code,
+        &[("brokerName", "a"), ("brokerId", "2")],
+        b"",
+        Ok(ClientRequest::Heartbeat(heartbeat.clone())),
+    );
     let fields = [
         ("brokerName", "a"),
         ("brokerId", "2"),
@@ -96,7 +101,7 @@ fn heartbeats_have_defaults_as_in_java() {
     let (epoch, end) = (Some(Epoch::new(3)), LogOffset::new(99));
     let kept = Some(LogOffset::new(98));
     let told = Heartbeat { timeout_ms: 2_500, epoch, end, kept, priority: 4, ..heartbeat };
-    check(code, &fields, b"", Ok(Wanted::Heartbeat(told)));
+    check(code, &fields, b"", Ok(ClientRequest::Heartbeat(told)));
     let invalid = (response::CONTROLLER_INVALID_REQUEST, "Heart beat with empty brokerId");
     check(code, &[("brokerName", "a")], b"", Err(invalid));
 }

@@ -62,7 +62,7 @@ pub struct ReceiveMessageRequest {
 
 /// Part of the stream that answers a receive: the status, a message, or the time of the delivery.
 pub struct ReceiveMessageResponse {
-    #[oneof = "Received", tags = "1, 2, 3"] content: Option<Received>,
+    #[oneof = "ReceiveContent", tags = "1, 2, 3"] content: Option<ReceiveContent>,
 }
 }
 
@@ -72,7 +72,7 @@ pub struct ReceiveMessageResponse {
     reason = "nearly all are messages, and a box would be an allocation for each"
 )]
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Received {
+pub enum ReceiveContent {
     #[prost(message, tag = "1")]
     Status(Status),
     #[prost(message, tag = "2")]

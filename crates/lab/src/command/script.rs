@@ -17,7 +17,8 @@ use std::time::Duration;
 /// Largest batch body in bytes: what brokers accept by default (`maxMessageSize`).
 const BODY_BYTES_MAX: usize = 4 << 20;
 
-/// Parses a value of -ct. No compression is chosen by -c.
+/// Makes the parser of -ct, the type of compression. The type has no value for uncompressed bodies,
+/// because -c decides whether bodies are compressed.
 fn compression() -> impl TypedValueParser<Value = Compression> {
     let known = PossibleValuesParser::new(["ZLIB", "LZ4", "ZSTD"]);
     known.try_map(|text| Compression::from_str(&text, true))

@@ -7,7 +7,7 @@ use crate::script::LineFormat;
 
 fn producer(line: &str) -> ProducerFlags {
     let arguments = format!("producer {line}");
-    match Lab::new(arguments.split_whitespace().map(str::to_owned)).tool() {
+    match Lab::new(arguments.split_whitespace().map(str::to_owned)).parsed().map(|parsed| parsed.tool) {
         Ok(Tool::Producer(flags)) => flags,
         other => panic!("expected the producer, found {other:?}"),
     }
@@ -43,7 +43,7 @@ fn every_flag_of_the_script() {
 
 /// Command line as a tool understands it, as text to compare.
 fn understood(line: &str) -> String {
-    let tool = Lab::new(line.split_whitespace().map(str::to_owned)).tool();
+    let tool = Lab::new(line.split_whitespace().map(str::to_owned)).parsed().map(|parsed| parsed.tool);
     format!("{:?}", tool.unwrap_or_else(|error| panic!("{line}: {error}")))
 }
 
@@ -131,11 +131,19 @@ fn mistakes_are_named() {
         ("backlog --fill long", "expected a size like 200g or a time like 18h"),
         ("backlog --then wait", "drain"),
     ] {
-        let text = Lab::new(line.split(' ').map(str::to_owned)).tool().unwrap_err().to_string();
+        let text = Lab::new(line.split(' ').map(str::to_owned))
+            .parsed()
+            .map(|parsed| parsed.tool)
+            .unwrap_err()
+            .to_string();
         assert!(text.contains(says), "{line}: {text}");
     }
     for line in ["producer --rate 0", "producer --rate=-1", "matrix --rate nan", "matrix --rate 9 --ramp 0"] {
-        let text = Lab::new(line.split(' ').map(str::to_owned)).tool().unwrap_err().to_string();
+        let text = Lab::new(line.split(' ').map(str::to_owned))
+            .parsed()
+            .map(|parsed| parsed.tool)
+            .unwrap_err()
+            .to_string();
         assert!(text.contains("expected a number above 0"), "{line}: {text}");
     }
     let lab = Lab::new(["soak", "--duration", "60"].map(str::to_owned));
@@ -163,6 +171,7 @@ fn sizes_are_read_alike_by_every_tool() {
     same("batchproducer -s 1k", "batchproducer -s 1024");
     same("tproducer -s 3k", "tproducer -s 3072");
     same("matrix --property-size 1k", "matrix --property-size 1024");
-    let refused = |line: &str| Lab::new(line.split(' ').map(str::to_owned)).tool().is_err();
+    let refused =
+        |line: &str| Lab::new(line.split(' ').map(str::to_owned)).parsed().map(|parsed| parsed.tool).is_err();
     assert!(refused("producer -s one") && refused("producer --repeat 0") && refused("backlog --fill 10"));
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use wire::body::{BrokerData, ClusterInfo, PERM_READ, PERM_WRITE, QueueData, TopicRouteData};
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
-use wire::header::SendReply;
+use wire::header::SendResponseHeader;
 use wire::json::{self, Dialect};
 
 /// Position of the request id in the encoded answer: prefix 8, code 2, language 1, version 2.
@@ -45,7 +45,7 @@ impl Answers {
     }
 
     fn other(&self, command: &Command<'_>, out: &mut Vec<u8>) {
-        let done = command.reply(response::SUCCESS);
+        let done = command.response(response::SUCCESS);
         match command.code {
             request::SEND_MESSAGE | request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => {
                 send_answer(done, out)
@@ -57,7 +57,7 @@ impl Answers {
             }
             code => {
                 let remark = format!(" request type {code} not supported");
-                command.reply(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
+                command.response(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
             }
         }
     }
@@ -107,7 +107,7 @@ fn binary_send(frame: &[u8]) -> Option<[u8; 4]> {
 }
 
 fn send_answer(head: Head<'_>, out: &mut Vec<u8>) {
-    let reply = SendReply {
+    let reply = SendResponseHeader {
         message_id: "7F00000100002A9F0000000000003039",
         queue_id: 0,
         queue_offset: 12_345,

@@ -4,7 +4,7 @@ use super::answer::Answers;
 use wire::body::{ClusterInfo, TopicRouteData};
 use wire::codes::request;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
-use wire::header::SendReply;
+use wire::header::SendResponseHeader;
 
 fn answers() -> Answers {
     Answers::new("127.0.0.1:5".parse().unwrap(), 8)
@@ -27,7 +27,7 @@ fn sends_succeed_in_both_encodings() {
     for encoding in [Encoding::Json, Encoding::Binary] {
         for code in [request::SEND_MESSAGE, request::SEND_MESSAGE_V2, request::SEND_BATCH_MESSAGE] {
             ask(code, encoding, |command| {
-                let reply = SendReply::decode(&command.fields).unwrap();
+                let reply = SendResponseHeader::decode(&command.fields).unwrap();
                 assert_eq!((command.code, reply.queue_offset), (0, 12_345));
                 assert_eq!(command.fields.text("MSG_REGION"), Some("DefaultRegion"));
             });

@@ -12,7 +12,7 @@ use grpc::messages::{
     Code, Command, HeartbeatRequest, HeartbeatResponse, Language, MessageQueue, Permission,
     QueryRouteRequest, QueryRouteResponse, Resource, Settings, Status, TelemetryCommand, UA,
 };
-use grpc::{Answers, Channel, Failure, framed};
+use grpc::{Channel, Failure, ResponseStream, framed};
 use http::{HeaderMap, HeaderValue};
 use net::tls::Security;
 use std::sync::Arc;
@@ -217,7 +217,7 @@ fn heartbeat(settings: &Settings) -> Bytes {
 }
 
 /// Sends heartbeats, and reads the commands of the server, none of which concerns a load.
-async fn stay(channel: &Channel, beat: Bytes, mut commands: Answers) -> Result<(), Failure> {
+async fn stay(channel: &Channel, beat: Bytes, mut commands: ResponseStream) -> Result<(), Failure> {
     let heartbeat = channel.method("Heartbeat", Some(WAIT))?;
     let mut beats = tokio::time::interval(HEARTBEAT);
     loop {

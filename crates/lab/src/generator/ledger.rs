@@ -77,7 +77,9 @@ pub struct Receipt {
     pub sequence: u64,
     /// Index of the group that received the message.
     pub group: usize,
-    /// Whether the message came after one that was sent when this one was settled already.
+    /// Whether the message arrived out of order: a later message of the same connection and queue
+    /// arrived first, although the producer had settled this message before it sent the later
+    /// message.
     pub is_late: bool,
     /// Whether the body differs from the one that was sent.
     pub is_changed: bool,

@@ -224,7 +224,7 @@ impl Work for Mix {
         let is_answered = self.transactions.as_ref().is_some_and(|all| all.asked(command, out));
         if !is_answered && !command.is_one_way() {
             let remark = format!(" request type {} not supported", command.code);
-            command.reply(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
+            command.response(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
         }
     }
 

@@ -11,7 +11,9 @@ use super::reader::{self, Reading};
 use super::workload::Workload;
 use crate::Error;
 use crate::load::Clock;
-use client::{Client, Expression, MessageQueue, PushConfig, PushConsumer, Received, TRACE_TOPIC, Verdict};
+use client::{
+    Client, ConsumeStatus, Expression, MessageQueue, PushConfig, PushConsumer, Received, TRACE_TOPIC,
+};
 use std::sync::Arc;
 
 /// A member of a consumer group with its own client, because brokers tell members apart by their clients.
@@ -43,7 +45,7 @@ pub(super) async fn start(
             let (clock, run, reading) = (counted.0, workload.run, counted.1.clone());
             let listener = move |messages: &[Received]| {
                 count(messages, (clock, run), &reading);
-                Verdict::Done
+                ConsumeStatus::Done
             };
             started.push(join(&group, workload, Expression::default(), listener).await?);
         }
@@ -79,7 +81,7 @@ pub(crate) async fn join(
     group: &str,
     workload: &Workload,
     expression: Expression,
-    listener: impl Fn(&[Received]) -> Verdict + Send + Sync + 'static,
+    listener: impl Fn(&[Received]) -> ConsumeStatus + Send + Sync + 'static,
 ) -> Result<Pusher, Error> {
     let client = Client::start(workload.client())?;
     let mut config = PushConfig::new(group, &workload.topic, expression);

@@ -10,7 +10,7 @@ use super::workload::Workload;
 use crate::Error;
 use crate::load::Latency;
 use crate::load::{Clock, Destination, Target};
-use client::{Client, Credentials, MessageQueue, Signed};
+use client::{Client, Credentials, MessageQueue, SignedRequest};
 use net::{ConnectionHandle, Service, Workers};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
-use wire::header::{PullHeader, PullReply, pull_flag};
+use wire::header::{PullHeader, PullResponseHeader, pull_flag};
 use wire::record::RecordView;
 
 /// Longest time that a broker may suspend a pull request (long polling), milliseconds.
@@ -252,7 +252,7 @@ impl Reader {
         let frame = FrameWriter::begin(out, head);
         match &self.credentials {
             None => write(frame),
-            Some(credentials) => Signed::new(credentials, write).write(frame),
+            Some(credentials) => SignedRequest::new(credentials, write).write(frame),
         }
         queue.asked_ns = Some(now_ns);
     }
@@ -344,8 +344,9 @@ impl Reader {
 }
 
 impl Queue {
-    /// Whether a message came after one that was sent when this one was settled already. Also takes over the floor of
-    /// its own mark.
+    /// Whether a message arrived out of order: an earlier arrival has a floor above the number of
+    /// this message ([`Mark::floor`]). Also raises the floor of the connection to the floor in
+    /// `mark`.
     fn is_late(&mut self, mark: Mark) -> bool {
         let connection = mark.connection as usize;
         if self.floors.len() <= connection {
@@ -390,7 +391,7 @@ impl Service for Reader {
                 | response::PULL_RETRY_IMMEDIATELY
                 | response::PULL_OFFSET_MOVED
         );
-        let reply = PullReply::decode(&command.fields);
+        let reply = PullResponseHeader::decode(&command.fields);
         let (true, Ok(reply)) = (goes_on, reply) else {
             // The next pull request is sent by the timer, not at once: the broker has a problem, and its largest offset
             // is unknown.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use client::{Client, Expression};
 use grpc::messages::{
     AckMessageEntry, AckMessageRequest, AckMessageResponse, Broker, ClientType, Code, FilterExpression,
-    FilterType, Message, MessageQueue, PubSub, ReceiveMessageRequest, ReceiveMessageResponse, Received,
+    FilterType, Message, MessageQueue, PubSub, ReceiveContent, ReceiveMessageRequest, ReceiveMessageResponse,
     Resource, Settings, Subscription, SubscriptionEntry,
 };
 use grpc::{Channel, Failure, Method, framed};
@@ -259,9 +259,9 @@ impl Receiver {
         let (mut messages, mut status) = (Vec::new(), None);
         while let Some(answer) = answers.next::<ReceiveMessageResponse>().await? {
             match answer.content {
-                Some(Received::Message(message)) => messages.push(message),
-                Some(Received::Status(answered)) => status = Some(answered),
-                Some(Received::DeliveryTimestamp(_)) | None => {}
+                Some(ReceiveContent::Message(message)) => messages.push(message),
+                Some(ReceiveContent::Status(answered)) => status = Some(answered),
+                Some(ReceiveContent::DeliveryTimestamp(_)) | None => {}
             }
         }
         if messages.is_empty() {

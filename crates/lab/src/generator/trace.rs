@@ -5,10 +5,10 @@
 //! follow from these, so nothing is kept per request in flight.
 
 use crate::load::{Clock, Message};
-use client::{Published, Tracer};
+use client::{SendTrace, Tracer};
 use std::collections::BTreeMap;
 use wire::frame::Command;
-use wire::header::SendReply;
+use wire::header::SendResponseHeader;
 use wire::id::OffsetId;
 use wire::properties::key;
 
@@ -40,12 +40,12 @@ impl Traced {
         if command.fields.text("TRACE_ON") == Some("false") {
             return None;
         }
-        let reply = SendReply::decode(&command.fields).ok()?;
+        let reply = SendResponseHeader::decode(&command.fields).ok()?;
         let now_ms = self.clock.epoch_ms(self.clock.now_ns());
         let message_id = reply.transaction_id?;
         let sent_ms = sent_ms(message_id, now_ms)?;
         let store_host = OffsetId::parse(reply.message_id)?.store_host.to_string();
-        self.tracer.published(&Published {
+        self.tracer.published(&SendTrace {
             topic: &self.message.topic,
             properties: &properties(&self.message, sent_ms),
             region: command.fields.text("MSG_REGION").unwrap_or("null"),

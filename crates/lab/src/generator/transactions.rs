@@ -3,7 +3,7 @@
 
 use super::decisions::{Earlier, Meta};
 use crate::load::{Ending, date_time};
-use crate::output::{alert, say};
+use crate::output::{self, alert};
 use crate::runtime::epoch_ms;
 use net::ConnectionHandle;
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ impl Checks {
             self.unexpected.fetch_add(1, Relaxed);
             let now = date_time(epoch_ms().saturating_add_signed(self.zone_ms));
             let unique = properties::get_str(record.properties(), key::UNIQ_KEY).unwrap_or_default();
-            say!("{}", unexpected(&now, (&offset_id(record), unique), times, earlier));
+            output::raw(&unexpected(&now, (&offset_id(record), unique), times, earlier));
         }
         if self.is_duplicate(record.body(), times) {
             self.duplicated.fetch_add(1, Relaxed);

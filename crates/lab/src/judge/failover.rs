@@ -33,9 +33,9 @@ pub struct Span {
 /// Gaps of all rounds, by nearest rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// Half of the rounds had no longer gap.
+    /// Gap that half of the gaps do not exceed.
     pub median: Gap,
-    /// 99 % of the rounds had no longer gap.
+    /// Gap that 99 % of the gaps do not exceed.
     pub p99: Gap,
     /// The longest gap.
     pub max: Gap,

@@ -28,8 +28,9 @@ pub enum Step {
     Careful(Reservation),
     /// Masters that the rate needs.
     ByRate { peak: f64, growth: f64, safe: f64, masters: f64 },
-    /// Masters that the network needs: `each` byte of a message goes to every slave and group; a network of `nic` Mb/s carries
-    /// `most` bytes per second, and each master sends `sends`.
+    /// Masters that the network needs. A message takes `each` bytes, and goes to every slave and
+    /// every group. A network of `nic` Mb/s may carry `most` bytes per second, and each master
+    /// sends `sends` bytes per second.
     ByNetwork {
         peak: f64,
         each: f64,

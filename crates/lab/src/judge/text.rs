@@ -103,7 +103,7 @@ impl Text {
             .map_or_else(|| Self::same(value), |[en, zh]| Self::of((en, zh)))
     }
 
-    /// A text of two words that need no formatting.
+    /// Makes a text from its English form and its Chinese form, which are taken unchanged.
     pub fn of((en, zh): (&str, &str)) -> Self {
         Self { en: en.to_owned(), zh: zh.to_owned() }
     }

@@ -1,13 +1,13 @@
 //! The second phase of a transaction: heartbeats, by which brokers know where to send checks, and the request that ends
 //! the transaction.
 
-use client::{Credentials, Signed};
+use client::{Credentials, SignedRequest};
 use net::ConnectionHandle;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::body::{HeartbeatData, ProducerData};
 use wire::codes::request;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
-use wire::header::{Decision, EndTransaction, SendReply};
+use wire::header::{Decision, EndTransaction, SendResponseHeader};
 use wire::id::OffsetId;
 use wire::properties::{self, key};
 use wire::record::RecordView;
@@ -67,7 +67,7 @@ impl Ending {
     /// Ends the transaction of a half message whose send was answered.
     pub fn sent(&self, decision: Decision, command: &Command<'_>, out: &mut Vec<u8>) {
         // The answer to a heartbeat has none of these fields.
-        let Ok(reply) = SendReply::decode(&command.fields) else { return };
+        let Ok(reply) = SendResponseHeader::decode(&command.fields) else { return };
         let Some(id) = OffsetId::parse(reply.message_id) else { return };
         let place = Place {
             queue_offset: reply.queue_offset,
@@ -111,7 +111,7 @@ impl Ending {
         let frame = FrameWriter::begin(out, head);
         match &self.credentials {
             None => write(frame),
-            Some(credentials) => Signed::new(credentials, write).write(frame),
+            Some(credentials) => SignedRequest::new(credentials, write).write(frame),
         }
     }
 }

@@ -255,7 +255,7 @@ fn a_quantity_counts_attempts() {
     while !sent.is_empty() {
         let length = wire::frame::frame_length(&sent).unwrap().unwrap();
         let rest = sent.split_off(length);
-        let head = Command::decode(&mut sent).unwrap().reply(response::TOPIC_NOT_EXIST);
+        let head = Command::decode(&mut sent).unwrap().response(response::TOPIC_NOT_EXIST);
         let head = head.remark("no route of this topic\nat org.apache");
         let mut answer = Vec::new();
         head.write(&mut answer, b"");

@@ -142,7 +142,8 @@ pub(super) fn throttled_us(pid: i32) -> u64 {
     texts.filter_map(|text| throttled(&text)).max().unwrap_or(0)
 }
 
-/// Version 2 of control groups counts microseconds, version 1 nanoseconds.
+/// Microseconds in the text of `cpu.stat` for which a CPU quota stopped the control group. Version
+/// 1 of control groups counts nanoseconds, version 2 microseconds.
 pub(super) fn throttled(stat: &str) -> Option<u64> {
     let number =
         |name: &str| stat.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<u64>().ok();

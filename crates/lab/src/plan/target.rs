@@ -23,7 +23,7 @@ pub struct PlanOptions {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Language of the text, and in which the page opens.
-    #[arg(long, value_enum, default_value = "en")]
+    #[arg(skip)]
     pub lang: Language,
 }
 

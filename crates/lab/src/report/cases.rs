@@ -16,7 +16,8 @@ struct Column {
     name: &'static str,
     /// Heading of the column.
     title: Text,
-    /// Whether the column is shown even when nothing was measured, as in the tables of the seeds.
+    /// Whether the column is shown even if no cell has a value, because the earlier reports 003 and
+    /// 000 have the column.
     always: bool,
     /// Whether its numbers are written with a thousands separator.
     has_separators: bool,
@@ -31,43 +32,29 @@ impl Column {
     }
 }
 
-fn column(name: &'static str, en: &str, zh: &str) -> Column {
-    Column { name, title: Text::of((en, zh)), always: true, has_separators: false, is_figure: true }
-}
-
-fn factor(name: &'static str, en: &str, zh: &str) -> Column {
-    Column { is_figure: false, ..column(name, en, zh) }
-}
+/// Columns in order, a line each: name, heading in English and in Chinese, and kinds, separated by tabs. Kinds: `factor` is no
+/// figure, `counted` has separators, `if-known` is shown only with values.
+const COLUMNS: &str = include_str!("cases.tsv");
 
 fn shown() -> Vec<Column> {
-    let counted = |column: Column| Column { has_separators: true, ..column };
-    let if_known = |column: Column| Column { always: false, ..column };
-    vec![
-        factor("case", "case", "CASE No."),
-        factor("disk", "disk", "磁盘类型"),
-        factor("flush", "flush", "刷盘策略"),
-        factor("replication", "replication", "复制方式"),
-        counted(factor("threads", "threads", "线程数")),
-        if_known(counted(factor("rate", "rate given", "给定速率"))),
-        counted(factor("queues", "queues", "分区数")),
-        counted(factor("size", "size, B", "消息大小 B")),
-        factor("compress", "compress", "压缩"),
-        column("send ms", "send ms", "发送耗时 ms"),
-        if_known(column("p99 ms", "p99 ms", "p99 ms")),
-        if_known(column("max ms", "max ms", "最大 RT ms")),
-        counted(column("send TPS", "send TPS", "发送 TPS")),
-        counted(column("consume TPS", "consume TPS", "订阅 TPS")),
-        if_known(column("MB/s", "MB/s", "MB/s")),
-        column("load", "load", "LOAD"),
-        column("iowait", "iowait %", "IOWAIT %"),
-        if_known(column("cpu %", "CPU %", "CPU %")),
-        column("netin", "netin MB/s", "NETIN MB/s"),
-        column("netout", "netout MB/s", "NETOUT MB/s"),
-    ]
+    let column = |line: &'static str| {
+        let mut fields = line.split('\t');
+        let mut field = || fields.next().expect("a row has four fields");
+        let (name, title, kinds) = (field(), Text::of((field(), field())), field());
+        let is = |kind: &str| kinds.contains(kind);
+        Column {
+            name,
+            title,
+            always: !is("if-known"),
+            has_separators: is("counted"),
+            is_figure: !is("factor"),
+        }
+    };
+    COLUMNS.lines().map(column).collect()
 }
 
-/// Names in `cells.csv` of the columns that are shown, the note last. Columns without values are left out, unless a
-/// seed has them.
+/// Names in `cells.csv` of the columns that are shown, the note last. Columns without values are
+/// left out, unless the earlier reports have them (`Column::always`).
 pub fn names(rows: &[Vec<String>]) -> Vec<&'static str> {
     shown_of(rows).into_iter().map(|column| column.name).chain(["note"]).collect()
 }

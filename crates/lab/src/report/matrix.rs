@@ -186,7 +186,8 @@ fn square(case: Option<&Case<'_>>, layer: &Layer, ends: (f64, f64)) -> Markup {
     }
 }
 
-/// Strength of the colour for a value in percent, on a logarithmic scale.
+/// Strength of the colour for a value in percent, as text from `0` for `low` to `100` for `high`.
+/// The scale is logarithmic.
 fn shade(value: f64, (low, high): (f64, f64)) -> String {
     let place = if high > low && low > 0.0 { (value / low).ln() / (high / low).ln() } else { 0.0 };
     format!("{:.0}", place.clamp(0.0, 1.0) * 100.0)

@@ -24,8 +24,9 @@ const WHOLE_MS: u64 = 900;
 /// A repeat on the time axis.
 struct Part<'a> {
     repeat: &'a Repeat,
-    /// Begin of the repeat, milliseconds since 1970, and milliseconds of the axis before it.
+    /// Begin of the repeat, milliseconds since 1970.
     start_ms: u64,
+    /// Milliseconds of the axis before the repeat.
     before_ms: u64,
     /// Length of the repeat in milliseconds.
     long_ms: u64,

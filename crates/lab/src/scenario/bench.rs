@@ -5,7 +5,7 @@ use super::cluster::Cluster;
 use super::design::{CellLoad, Design, RunOptions, run_directory};
 use super::fault::Injector;
 use super::machines::{Watched, hosts};
-use super::progress::{Progress, place, repeat_line};
+use super::progress::{Progress, joined, place, repeat_line};
 use super::prune::is_dominated;
 use super::record::{Recorded, record};
 use super::resume::{begin_or_resume, held};
@@ -340,9 +340,9 @@ impl Bench {
             self.progress.reach(position);
             // How many cells a search still needs is unknown.
             let of = if all.is_some() { "" } else { " of this cell" };
-            let left = self.progress.left().map(|left| format!(", {left} left{of}")).unwrap_or_default();
+            let left = self.progress.left().map(|left| format!("{left} left{of}"));
             let line = repeat_line(&cell, repeat, &directory.repeat(repeat).load()?);
-            self.progress.line(&format!("[{place}{left}] {line}"));
+            self.progress.line(&format!("[{}] {line}", joined([Some(place), left])));
             if cell.interrupted {
                 self.progress.line(&format!(
                     "{} ended early: going on with the run makes it again from its beginning",

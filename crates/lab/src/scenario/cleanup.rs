@@ -3,7 +3,7 @@
 
 use crate::Error;
 use crate::archive::{Archive, BrokerFile, Made, RunFile};
-use crate::output::say;
+use crate::output::{said, say};
 use crate::runtime;
 use client::{Client, Config, Credentials};
 use std::path::Path;
@@ -104,7 +104,7 @@ fn names(made: &Made) -> String {
         let first: Vec<&str> = names.iter().take(TOLD_MAX).map(String::as_str).collect();
         let more = names.len().saturating_sub(TOLD_MAX);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("{kind} {}{more}", first.join(", "))
+        said(&format!("{kind} {}{more}", first.join(", ")))
     });
     let left: Vec<String> = left.collect();
     if left.is_empty() { "nothing".to_owned() } else { left.join("; ") }

@@ -6,6 +6,7 @@ use crate::Error;
 use crate::archive::{HostSecond, RunFile, Window};
 use crate::judge::guards::{Guard, Limits, Watch, guards};
 use crate::judge::validity;
+use crate::output::language;
 use crate::runtime::epoch_ms;
 use crate::sentences::Sentence;
 use std::collections::BTreeMap;
@@ -71,8 +72,10 @@ fn broken(file: &RunFile, hosts: &BTreeMap<String, Vec<HostSecond>>, limits: &Li
     let window = Window { hosts: hosts.collect(), ..Window::default() };
     let guards = guards(file, &window, limits).into_iter();
     let guards = guards.filter(|guard| WATCHED.contains(&guard.watch) && guard.is_broken());
-    let sentence = |guard: Guard| format!("{} {}", guard.node, guard.sentence().en).trim().to_owned();
-    let others = validity::others_now(&window, file).into_iter().map(|why| why.sentence().en);
+    let sentence =
+        |guard: Guard| format!("{} {}", guard.node, guard.sentence().get(language())).trim().to_owned();
+    let others =
+        validity::others_now(&window, file).into_iter().map(|why| why.sentence().get(language()).to_owned());
     guards.map(sentence).chain(others).collect()
 }
 

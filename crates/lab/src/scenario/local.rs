@@ -21,8 +21,9 @@ const LINKS: &str = "A broker is cut off with: ip -n ";
 /// Attempts to find free ports.
 const ATTEMPTS: u32 = 200;
 
-/// The first port that may be used, and how many there are.
+/// Smallest port of a name server. The other members have higher ports.
 const PORTS_FROM: u16 = 12_000;
+/// Number of ports from [`PORTS_FROM`] on that a name server may have.
 const PORTS_COUNT: u16 = 18_000;
 
 /// Arguments of `vostok serve --cluster`.
@@ -127,7 +128,8 @@ impl LocalCluster {
             "--cluster",
             &options.kind,
         ]);
-        command.arg("--data").arg(home).args(options.links.then_some("--links"));
+        // The lines of the cluster are read below.
+        command.args(["--lang", "en", "--data"]).arg(home).args(options.links.then_some("--links"));
         for (flag, port) in [
             ("--namesrv-port", ports.namesrv),
             ("--controller-port", ports.controller),
@@ -376,7 +378,8 @@ pub(super) fn can_link() -> Result<(), String> {
     made.and(ip(&["netns", "del", &name]))
 }
 
-/// Calls the program `ip`. The error is a sentence without its end.
+/// Calls the program `ip` with these arguments. The error is a sentence without a full stop, so
+/// that callers can add to it.
 fn ip(words: &[&str]) -> Result<(), String> {
     let what = words.join(" ");
     let output = Command::new("ip").args(words).output();

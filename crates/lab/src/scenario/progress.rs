@@ -2,7 +2,8 @@
 
 use crate::archive::{Cell, LoadSecond, Phase};
 use crate::judge::{numbers, stats};
-use crate::output::say;
+use crate::output::{language, said, say};
+use crate::sentences::phase_name;
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ impl Progress {
             let left = state.len().unwrap_or_default().saturating_sub(state.pos());
             let done = state.pos().saturating_sub(passed.load(Relaxed));
             // The bar is decoration: a terminal that takes no words gets none.
-            let _ = rest(left, done, state.elapsed()).map(|left| write!(out, "{} left", human(left)));
+            let _ = rest(left, done, state.elapsed())
+                .map(|left| write!(out, "{}", said(&format!("{} left", human(left)))));
         };
         bar.set_style(style.with_key("rest", rest));
         bar.set_position(done);
@@ -67,7 +69,7 @@ impl Progress {
 
     /// Shows the current action.
     pub fn doing(&self, what: &str) {
-        self.bar.set_message(what.to_owned());
+        self.bar.set_message(said(what));
     }
 
     /// Counts one more finished second.
@@ -80,7 +82,7 @@ impl Progress {
         if self.bar.is_hidden() {
             say!("{text}");
         } else {
-            self.bar.println(text);
+            self.bar.println(said(text));
         }
     }
 
@@ -99,11 +101,18 @@ fn human(time: Duration) -> String {
     format!("{:#}", HumanDuration(time))
 }
 
+/// Joins the parts of a line, each translated on its own, because no row of a table fits all that may be between them.
+pub(super) fn joined(parts: impl IntoIterator<Item = Option<String>>) -> String {
+    parts.into_iter().flatten().map(|part| said(&part)).collect::<Vec<_>>().join(", ")
+}
+
 /// Describes the position in a run: `cell 3 of 24, repeat 1 of 3`.
 pub(super) fn place((number, all): (u32, Option<usize>), (repeat, repeats): (u32, u32)) -> String {
-    let all = all.map(|all| format!(" of {all}")).unwrap_or_default();
-    let repeat = if repeats > 1 { format!(", repeat {repeat} of {repeats}") } else { String::new() };
-    format!("cell {number}{all}{repeat}")
+    let cell = match all {
+        Some(all) => format!("cell {number} of {all}"),
+        None => format!("cell {number}"),
+    };
+    joined([Some(cell), (repeats > 1).then(|| format!("repeat {repeat} of {repeats}"))])
 }
 
 /// The line that is printed about a repeat.
@@ -118,18 +127,14 @@ pub(super) fn repeat_line(cell: &Cell, repeat: u32, seconds: &[LoadSecond]) -> S
         };
         let p99 = rows.iter().map(|row| row.p99_us).max().unwrap_or_default();
         let failures: u64 = rows.iter().map(|row| row.failed + row.refused).sum();
-        let consumed = if rows.iter().any(|row| row.consumed > 0) {
-            format!(", consumed {}/s", mean(LoadSecond::consumed_rate))
-        } else {
-            String::new()
-        };
-        let failed = if failures > 0 { format!(", {failures} failed") } else { String::new() };
-        format!(
-            "{}: {}/s{consumed}, worst second's p99 {:.2} ms{failed}",
-            phase.name,
-            mean(LoadSecond::sent_rate),
-            p99 as f64 / 1000.0
-        )
+        let is_consumed = rows.iter().any(|row| row.consumed > 0);
+        let parts = [
+            Some(format!("{}/s", mean(LoadSecond::sent_rate))),
+            is_consumed.then(|| format!("consumed {}/s", mean(LoadSecond::consumed_rate))),
+            Some(format!("worst second's p99 {:.2} ms", p99 as f64 / 1000.0)),
+            (failures > 0).then(|| format!("{failures} failed")),
+        ];
+        format!("{}: {}", phase_name(&phase.name).get(language()), joined(parts))
     };
     let mut phases: Vec<_> = phases.map(phase).collect();
     if !cell.checked.is_empty() {

@@ -7,6 +7,7 @@ use crate::Error;
 use crate::archive::{Archive, BrokerFile, Factors, HostFile, RunFile};
 use crate::generator::Payload;
 use crate::judge::factor::Factor;
+use crate::output::language;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -121,7 +122,9 @@ fn first_different(before: &[Factors], now: &[Factors]) -> (String, String, Stri
         return ("the list of cells".to_owned(), format!("one of {was}"), format!("another one of {is}"));
     };
     match Factor::varied(&[was, is]).first() {
-        Some(factor) => (format!("cell {number}: {}", factor.name().en), factor.level(was), factor.level(is)),
+        Some(factor) => {
+            (format!("cell {number}: {}", factor.name().get(language())), factor.level(was), factor.level(is))
+        }
         // The levels differ but read the same.
         None => (format!("cell {number}"), format!("{was:?}"), format!("{is:?}")),
     }

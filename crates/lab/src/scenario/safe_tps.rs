@@ -28,6 +28,7 @@ use crate::judge::selftest::without_beaten;
 use crate::judge::stats::mean;
 use crate::judge::validity;
 use crate::judge::validity::REPEATS_MIN;
+use crate::output::language;
 use crate::runtime;
 use crate::sentences::Sentence;
 
@@ -343,7 +344,7 @@ fn broken(bench: &Bench, found: RecordedCell, limits: &Limits) -> (Vec<String>, 
     let outages = validity::outages(&case.judged.windows);
     let others = validity::others(&case.judged.windows, &record.file);
     let invalid = generator.iter().chain(&outages).chain(&others).chain(&unobserved);
-    (broken.chain(invalid.map(|why| why.sentence().en)).collect(), is_certain)
+    (broken.chain(invalid.map(|why| why.sentence().get(language()).to_owned())).collect(), is_certain)
 }
 
 /// Whether the mean use of a resource was so far above its limit that a second try would show the same.
@@ -357,7 +358,7 @@ pub(super) fn is_far_over(guard: &Guard) -> bool {
 fn why_not(case: &Case<'_>) -> Vec<String> {
     let broken = case.guards.iter().filter(|guard| guard.is_broken()).map(reading);
     let invalid = case.judged.outcome.as_ref().err().into_iter().flatten();
-    broken.chain(invalid.map(|why| why.sentence().en)).collect()
+    broken.chain(invalid.map(|why| why.sentence().get(language()).to_owned())).collect()
 }
 
 /// Whether a rate was safe, with the guards that broke.
@@ -382,7 +383,7 @@ fn next(guards: &[Guard]) -> String {
 }
 
 fn reading(guard: &Guard) -> String {
-    format!("{} {}", guard.node, guard.sentence().en).trim().to_owned()
+    format!("{} {}", guard.node, guard.sentence().get(language())).trim().to_owned()
 }
 
 /// Mean messages per second over the steady windows of all repeats.

@@ -6,9 +6,9 @@ use super::{Counts, Outcome, ScriptRun, observe};
 use crate::Error;
 use crate::generator::{Count, Pusher, RunningReceiver, join, join_grpc};
 use crate::load::{Clock, Snapshot, Tally, zone_ms};
-use crate::output::say;
+use crate::output::raw;
 use crate::runtime;
-use client::{Expression, Received, Verdict};
+use client::{ConsumeStatus, Expression, Received};
 use grpc::messages::{Message, Timestamp};
 use net::Workers;
 use std::sync::Arc;
@@ -107,11 +107,11 @@ pub(super) async fn consume(run: &ScriptRun, subscription: &Subscription) -> Res
     let deliveries = Arc::new(Deliveries::default());
     let Subscription { group, expression, fail_rate } = subscription;
     if let Some(expression) = expression {
-        say!("Expression: {}", expression.text());
+        raw(&format!("Expression: {}", expression.text()));
     }
     let (refused, expression) = (Arc::<Tally>::default(), expression.clone().unwrap_or_default());
     let member = Member::join(run, (group, expression), (&deliveries, *fail_rate), &refused).await?;
-    say!("Consumer Started.");
+    raw("Consumer Started.");
     let clock = Clock::start();
     // Messages that are delivered while the consumer starts count as well.
     let first = Snapshot { at_ms: clock.now_ns() / 1_000_000, ..Snapshot::default() };
@@ -136,8 +136,8 @@ pub(super) async fn consume(run: &ScriptRun, subscription: &Subscription) -> Res
     let latency = consumed.deliveries.latency();
     let outcome =
         Outcome { series: consumed.window.series, ..Outcome::new(&first, &last, elapsed, &latency) };
-    say!("[Complete] Consume Total: {} | Consume TPS: {:.0}", outcome.messages, outcome.tps);
-    say!("Born to consumer {}", outcome.latency_us);
+    raw(&format!("[Complete] Consume Total: {} | Consume TPS: {:.0}", outcome.messages, outcome.tps));
+    raw(&format!("Born to consumer {}", outcome.latency_us));
     run.json.as_deref().map_or(Ok(()), |path| outcome.write(path))
 }
 
@@ -150,16 +150,16 @@ fn receive(deliveries: &Deliveries, messages: &[Message]) {
     }
 }
 
-fn listen(deliveries: &Deliveries, fails: &Fails, messages: &[Received]) -> Verdict {
-    let Some(first) = messages.first() else { return Verdict::Done };
+fn listen(deliveries: &Deliveries, fails: &Fails, messages: &[Received]) -> ConsumeStatus {
+    let Some(first) = messages.first() else { return ConsumeStatus::Done };
     let now = runtime::epoch_ms() as i64;
     let since = |then: i64| now.saturating_sub(then).max(0).unsigned_abs();
     deliveries.received(since(first.born_timestamp), since(first.store_timestamp));
     if fails.next() {
         deliveries.failed();
-        return Verdict::Later;
+        return ConsumeStatus::Later;
     }
-    Verdict::Done
+    ConsumeStatus::Done
 }
 
 /// Decides which deliveries fail, evenly spread.

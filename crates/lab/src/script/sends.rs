@@ -6,7 +6,7 @@ use super::{Counts, Outcome, Script, ScriptRun, observe};
 use crate::Error;
 use crate::generator::{Checks, Generator};
 use crate::load::{Clock, Snapshot, Tally, zone_ms};
-use crate::output::{alert, say};
+use crate::output::{alert, raw};
 use crate::runtime;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,9 +115,9 @@ pub(super) async fn send(run: &ScriptRun) -> Result<(), Error> {
     let total = sends.tally.snapshot(ended_ns / 1_000_000);
     let outcome = sends.outcome(&total);
     if let Some(line) = sends.complete(&total) {
-        say!("{line}");
+        raw(&line);
     }
-    say!("{}", outcome.latency_us);
+    raw(&outcome.latency_us.to_string());
     run.json.as_deref().map_or(Ok(()), |path| outcome.write(path))?;
     acknowledged(&total)?;
     generator.close().await;

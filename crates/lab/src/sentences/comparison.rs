@@ -69,7 +69,9 @@ impl Sentence for Scaling {
     }
 }
 
-/// The words for what unsaturated ladders leave of an efficiency; `climb` is as in [`Scaling`].
+/// Addition to the sentence about an efficiency. Unsaturated ladders make the efficiency an upper
+/// bound, a lower bound or unknown. Empty if all ladders were saturated. `climb` is as in
+/// [`Scaling`].
 fn bound(climb: (bool, bool)) -> Text {
     match climb {
         (false, false) => Text::default(),

@@ -35,7 +35,8 @@ impl Sentence for Drift {
     }
 }
 
-/// The parts of an interrupted soak: the first one ends where the list of the others begins.
+/// Joins the sentences about an interrupted soak. The first sentence leads to the list of the other
+/// sentences, which are separated by semicolons.
 fn together(parts: &[Text]) -> Text {
     let [first, rest @ ..] = parts else { return Text::default() };
     both!("soak.begin", first, text = Text::joined(rest).unwrap_or_default())

@@ -82,7 +82,7 @@ impl Broker {
             }
             let Some((code, remark, body)) = self.answer(&command) else { return };
             let mut out = Vec::new();
-            command.reply(code).remark(remark).write(&mut out, &body);
+            command.response(code).remark(remark).write(&mut out, &body);
             if stream.write_all(&out).is_err() {
                 return;
             }

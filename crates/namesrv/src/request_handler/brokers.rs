@@ -13,9 +13,9 @@ use wire::codes::{VERSION_3_0_11, response};
 use wire::fields::Fields;
 use wire::json::{self, JsonError};
 
-use super::{Errand, Refusal, RequestHandler};
+use super::{Refusal, RequestContext, RequestHandler};
 use crate::kv::ORDER_TOPIC_CONFIG;
-use crate::{Content, Departure, Registered, Registration, TopicQueues};
+use crate::{Content, Departure, RegisterResult, Registration, TopicQueues};
 
 /// Time without heartbeat after which a broker counts as lost, unless it registered another timeout
 /// (`DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
@@ -24,22 +24,22 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// Used members of `RegisterBrokerBody`. Others are not even allocated.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Body {
+struct RegisterBody {
     filter_server_list: Option<Vec<String>>,
-    topic_config_serialize_wrapper: Topics,
+    topic_config_serialize_wrapper: RegisterTopics,
 }
 
 /// The members of `TopicConfigAndMappingSerializeWrapper` that are used.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Topics {
+struct RegisterTopics {
     data_version: DataVersion,
     topic_config_table: HashMap<String, TopicQueues>,
     topic_queue_mapping_info_map: HashMap<String, TopicQueueMapping>,
 }
 
-impl From<Body> for Content {
-    fn from(body: Body) -> Self {
+impl From<RegisterBody> for Content {
+    fn from(body: RegisterBody) -> Self {
         let topics = body.topic_config_serialize_wrapper;
         Self {
             filter_servers: body.filter_server_list,
@@ -88,11 +88,11 @@ fn content(body: &[u8], version: i32, bytes_max: usize, topics_max: usize) -> Re
     // Topics, their mappings and filter servers.
     let elements_max = topics_max.saturating_mul(3);
     if version < VERSION_3_0_11 {
-        let topics: Topics = json::from_slice_within(body, elements_max).map_err(malformed)?;
-        return Ok(Body { topic_config_serialize_wrapper: topics, ..Body::default() }.into());
+        let topics: RegisterTopics = json::from_slice_within(body, elements_max).map_err(malformed)?;
+        return Ok(RegisterBody { topic_config_serialize_wrapper: topics, ..RegisterBody::default() }.into());
     }
     if body[0] != b'x' {
-        let body: Body = json::from_slice_within(body, elements_max).map_err(malformed)?;
+        let body: RegisterBody = json::from_slice_within(body, elements_max).map_err(malformed)?;
         return Ok(body.into());
     }
     let mut packed = Vec::new();
@@ -117,9 +117,9 @@ fn maybe_number<T: TryFrom<i64>>(fields: &Fields<'_>, key: &'static str) -> Resu
 }
 
 impl RequestHandler {
-    /// Answers `REGISTER_BROKER`.
-    pub(super) fn register(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let command = errand.command;
+    /// Serves `REGISTER_BROKER`.
+    pub(super) fn register(&self, mut context: RequestContext<'_, '_>) -> Result<(), Refusal> {
+        let command = context.command;
         let fields = &command.fields;
         let crc = fields.number_or::<u32>("bodyCrc32", 0)?;
         if crc != 0 && crc != crc32fast::hash(command.body) & 0x7fff_ffff {
@@ -141,18 +141,18 @@ impl RequestHandler {
             zone: fields.text("__ZONE_NAME"),
             acting_master: fields.bytes("enableActingMaster").map(|text| text.eq_ignore_ascii_case(b"true")),
             timeout,
-            connection: errand.connection,
+            connection: context.connection,
             content: content(command.body, command.version, bytes_max, bounds.topics_per_broker)?,
         };
-        let master = match self.routes.register(errand.now, &registration, prune, &bounds) {
-            Registered::Incomplete => return Err(Refusal::error("register broker failed")),
-            Registered::Refused(excess) => {
+        let master = match self.routes.register(context.now, &registration, prune, &bounds) {
+            RegisterResult::Incomplete => return Err(Refusal::error("register broker failed")),
+            RegisterResult::Refused(excess) => {
                 let Registration { broker, address, .. } = registration;
                 tracing::warn!(broker, address, %excess, "a registration was refused");
                 return Err(Refusal::error(format!("register broker failed: {excess}")));
             }
-            Registered::Fenced => None,
-            Registered::Accepted { master, notice, replaced } => {
+            RegisterResult::Fenced => None,
+            RegisterResult::Accepted { master, notice, replaced } => {
                 self.notify(notice);
                 if let Some(replaced) = replaced {
                     let Registration { broker, id, address, .. } = registration;
@@ -171,17 +171,17 @@ impl RequestHandler {
         let order = if with_order { self.kv_table(ORDER_TOPIC_CONFIG) } else { None };
         let body = order.unwrap_or_default();
         let master = master.as_ref();
-        errand
-            .reply()
+        context
+            .response()
             .maybe("haServerAddr", master.map(|master| master.ha_address.as_str()))
             .maybe("masterAddr", master.map(|master| master.address.as_str()))
             .finish(&body);
         Ok(())
     }
 
-    /// Answers `UNREGISTER_BROKER` at once; the broker is removed by the next [`RequestHandler::settle`].
-    pub(super) fn unregister(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let fields = &errand.command.fields;
+    /// Serves `UNREGISTER_BROKER` at once; the broker is removed by the next [`RequestHandler::settle`].
+    pub(super) fn unregister(&self, context: RequestContext<'_, '_>) -> Result<(), Refusal> {
+        let fields = &context.command.fields;
         let departure = Departure {
             cluster: fields.need("clusterName")?.to_owned(),
             broker: fields.need("brokerName")?.to_owned(),
@@ -193,29 +193,29 @@ impl RequestHandler {
         if !self.depart([departure], max) {
             return Err(Refusal { code: response::SYSTEM_ERROR, remark: None });
         }
-        errand.finish(&[])
+        context.finish(&[])
     }
 
-    /// Answers `QUERY_DATA_VERSION`: a heartbeat that asks whether a full registration is needed.
-    pub(super) fn query_data_version(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let fields = &errand.command.fields;
+    /// Serves `QUERY_DATA_VERSION`: a heartbeat that asks whether a full registration is needed.
+    pub(super) fn query_data_version(&self, mut context: RequestContext<'_, '_>) -> Result<(), Refusal> {
+        let fields = &context.command.fields;
         let (cluster, address) = (fields.need("clusterName")?, fields.need("brokerAddr")?);
-        let given: DataVersion = match errand.command.body {
+        let given: DataVersion = match context.command.body {
             [] => DataVersion::default(),
             body => json::from_slice(body).map_err(|error| Refusal::error(error.to_string()))?,
         };
-        self.routes.touch(errand.now, cluster, address);
+        self.routes.touch(context.now, cluster, address);
         let stored = self.routes.read().live(cluster, address).map(|live| live.version);
         let body = stored.map(|version| json::to_vec(&version)).unwrap_or_default();
-        errand.reply().flag("changed", stored != Some(given)).finish(&body);
+        context.response().flag("changed", stored != Some(given)).finish(&body);
         Ok(())
     }
 
-    /// Answers `BROKER_HEARTBEAT`: an unregistered broker is no error and stays unregistered.
-    pub(super) fn heartbeat(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let fields = &errand.command.fields;
+    /// Serves `BROKER_HEARTBEAT`: an unregistered broker is no error and stays unregistered.
+    pub(super) fn heartbeat(&self, context: RequestContext<'_, '_>) -> Result<(), Refusal> {
+        let fields = &context.command.fields;
         let (cluster, address) = (fields.need("clusterName")?, fields.need("brokerAddr")?);
-        self.routes.touch(errand.now, cluster, address);
-        errand.finish(&[])
+        self.routes.touch(context.now, cluster, address);
+        context.finish(&[])
     }
 }

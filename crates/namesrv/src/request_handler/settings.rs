@@ -10,12 +10,12 @@ use wire::frame::Command;
 use wire::json;
 use wire::settings::FileSettings as _;
 
-use super::{Errand, Refusal, RequestHandler};
+use super::{Refusal, RequestContext, RequestHandler};
 use crate::{KvChange, KvError, files};
 
 /// Keys and values of a namespace; serializes like `wire::body::KvTable`.
 #[derive(Serialize)]
-struct Table<'a> {
+struct NamespaceTable<'a> {
     table: &'a BTreeMap<String, String>,
 }
 
@@ -79,36 +79,36 @@ impl RequestHandler {
         outcomes.into_iter().map(|outcome| outcome.map(drop)).collect()
     }
 
-    /// Answers `GET_KV_CONFIG`.
-    pub(super) fn get_kv(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let fields = &errand.command.fields;
+    /// Serves `GET_KV_CONFIG`.
+    pub(super) fn get_kv(&self, mut context: RequestContext<'_, '_>) -> Result<(), Refusal> {
+        let fields = &context.command.fields;
         let (namespace, key) = (fields.need("namespace")?, fields.need("key")?);
         let Some(value) = self.kv.read().get(namespace, key).map(str::to_owned) else {
             let remark = format!("No config item, Namespace: {namespace} Key: {key}");
             return Err(Refusal::new(response::QUERY_NOT_FOUND, remark));
         };
-        errand.reply().text("value", &value).finish(&[]);
+        context.response().text("value", &value).finish(&[]);
         Ok(())
     }
 
-    /// Answers `GET_KVLIST_BY_NAMESPACE`.
-    pub(super) fn list_kv(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let namespace = errand.command.fields.need("namespace")?;
+    /// Serves `GET_KVLIST_BY_NAMESPACE`.
+    pub(super) fn list_kv(&self, context: RequestContext<'_, '_>) -> Result<(), Refusal> {
+        let namespace = context.command.fields.need("namespace")?;
         let Some(body) = self.kv_table(namespace) else {
             let remark = format!("No config item, Namespace: {namespace}");
             return Err(Refusal::new(response::QUERY_NOT_FOUND, remark));
         };
-        errand.finish(&body)
+        context.finish(&body)
     }
 
     /// All keys and values of a namespace, in the form of `KVTable`.
     pub(super) fn kv_table(&self, namespace: &str) -> Option<Vec<u8>> {
-        self.kv.read().namespace(namespace).map(|table| json::to_vec(&Table { table }))
+        self.kv.read().namespace(namespace).map(|table| json::to_vec(&NamespaceTable { table }))
     }
 
-    /// Answers `UPDATE_NAMESRV_CONFIG`: makes all changes or none, and writes the file first.
-    pub(super) fn update_config(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
-        let changes = parse_key_values(errand.command.body);
+    /// Serves `UPDATE_NAMESRV_CONFIG`: makes all changes or none, and writes the file first.
+    pub(super) fn update_config(&self, context: RequestContext<'_, '_>) -> Result<(), Refusal> {
+        let changes = parse_key_values(context.command.body);
         let changes = changes.map_err(|_| Refusal::error("string2Properties error"))?;
         let _change = self.change.lock();
         // Routes are looked up with the old settings while the file is written.
@@ -129,7 +129,7 @@ impl RequestHandler {
             })?;
             *self.config.write() = changed;
         }
-        errand.finish(&[])
+        context.finish(&[])
     }
 
     /// Writes changed settings to the configuration file and keeps the rest of the file.
@@ -139,9 +139,9 @@ impl RequestHandler {
         files::write_atomically(&self.config_path, text.as_bytes())
     }
 
-    /// Answers `GET_NAMESRV_CONFIG`.
-    pub(super) fn get_config(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+    /// Serves `GET_NAMESRV_CONFIG`.
+    pub(super) fn get_config(&self, context: RequestContext<'_, '_>) -> Result<(), Refusal> {
         let text = self.config.read().text();
-        errand.finish(text.as_bytes())
+        context.finish(text.as_bytes())
     }
 }

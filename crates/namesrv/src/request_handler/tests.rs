@@ -27,7 +27,7 @@ struct Office {
 }
 
 #[derive(Debug, PartialEq)]
-struct Answer {
+struct Response {
     code: i32,
     remark: String,
     fields: BTreeMap<String, String>,
@@ -61,39 +61,39 @@ impl Office {
     }
 
     /// Sends a request on connection 1 as a 5.3.3 client.
-    fn ask(&self, code: i32, fields: Value, body: &str) -> Answer {
+    fn ask(&self, code: i32, fields: Value, body: &str) -> Response {
         self.ask_as(1, V5_3_3, code, fields, body.as_bytes())
     }
 
-    fn ask_as(&self, connection: u64, version: i32, code: i32, fields: Value, body: &[u8]) -> Answer {
+    fn ask_as(&self, connection: u64, version: i32, code: i32, fields: Value, body: &[u8]) -> Response {
         let header = json!({"code": code, "extFields": fields, "flag": 0, "version": version});
         self.exchange(connection, header, body).expect("a request gets one answer")
     }
 
-    /// Sends a request with any header; returns the answer if there is one.
-    fn exchange(&self, connection: u64, mut header: Value, body: &[u8]) -> Option<Answer> {
+    /// Sends a request with any header; returns the response if there is one.
+    fn exchange(&self, connection: u64, mut header: Value, body: &[u8]) -> Option<Response> {
         header["opaque"] = json!(7);
         header["language"] = json!("JAVA");
         let mut frame = framed(header.to_string().as_bytes(), body);
         let mut out = Vec::new();
-        self.handler.answer(self.now, connection, &Command::decode(&mut frame).unwrap(), &mut out);
+        self.handler.respond(self.now, connection, &Command::decode(&mut frame).unwrap(), &mut out);
         if out.is_empty() {
             return None;
         }
-        let answer = Command::decode(&mut out).unwrap();
-        assert_eq!((answer.opaque, answer.flag), (7, 1));
+        let response = Command::decode(&mut out).unwrap();
+        assert_eq!((response.opaque, response.flag), (7, 1));
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        Some(Answer {
-            code: answer.code,
-            remark: answer.remark.unwrap_or_default().to_owned(),
-            fields: answer.fields.iter().map(|(key, value)| (text(key), text(value))).collect(),
-            body: text(answer.body),
+        Some(Response {
+            code: response.code,
+            remark: response.remark.unwrap_or_default().to_owned(),
+            fields: response.fields.iter().map(|(key, value)| (text(key), text(value))).collect(),
+            body: text(response.body),
         })
     }
 
     /// Registers a broker and settles.
-    fn register(&self, broker: &Broker) -> Answer {
-        let answer = self.ask_as(
+    fn register(&self, broker: &Broker) -> Response {
+        let response = self.ask_as(
             broker.connection,
             V5_3_3,
             103,
@@ -101,7 +101,7 @@ impl Office {
             broker.body().to_string().as_bytes(),
         );
         self.handler.settle();
-        answer
+        response
     }
 
     fn unregister(&self, broker: &Broker) {
@@ -111,8 +111,8 @@ impl Office {
 
     /// The route of a topic; null if there is none.
     fn route(&self, topic: &str) -> Value {
-        let answer = self.ask(105, json!({"topic": topic}), "");
-        if answer.code == 17 { Value::Null } else { serde_json::from_str(&answer.body).unwrap() }
+        let response = self.ask(105, json!({"topic": topic}), "");
+        if response.code == 17 { Value::Null } else { serde_json::from_str(&response.body).unwrap() }
     }
 
     fn addresses(&self, topic: &str) -> Value {
@@ -198,8 +198,8 @@ fn zlib(content: &[u8]) -> Vec<u8> {
 #[test]
 fn unknown_codes_are_refused_and_one_way_requests_stay_unanswered() {
     let office = Office::new();
-    let answer = office.ask(9999, json!({}), "");
-    assert_eq!((answer.code, answer.remark.as_str()), (3, " request type 9999 not supported"));
+    let response = office.ask(9999, json!({}), "");
+    assert_eq!((response.code, response.remark.as_str()), (3, " request type 9999 not supported"));
     assert_eq!(office.exchange(1, json!({"code": 9999, "flag": 2}), b""), None);
     let broker = Broker::new(0, "a:1");
     let body = broker.body().to_string();
@@ -211,9 +211,9 @@ fn unknown_codes_are_refused_and_one_way_requests_stay_unanswered() {
 #[test]
 fn missing_and_malformed_fields_are_named() {
     let office = Office::new();
-    let answer = office.ask(103, json!({"brokerName": "b", "clusterName": "C", "brokerAddr": "a:1"}), "");
+    let response = office.ask(103, json!({"brokerName": "b", "clusterName": "C", "brokerAddr": "a:1"}), "");
     assert_eq!(
-        (answer.code, answer.remark.as_str()),
+        (response.code, response.remark.as_str()),
         (1, "the request header has no field brokerId, which is required")
     );
     let mut fields = Broker::new(0, "a:1").fields();
@@ -238,9 +238,9 @@ fn requests_that_name_nothing_change_nothing() {
         (216, json!({"clusterName": "C"}), None),
         (327, json!({}), Some("addTopicCount")),
     ] {
-        let answer = office.ask(code, fields, "");
-        assert_eq!((answer.code, answer.remark.as_str()), (0, ""), "{code}");
-        assert_eq!(count.map(|count| answer.fields[count].as_str()), count.map(|_| "0"), "{code}");
+        let response = office.ask(code, fields, "");
+        assert_eq!((response.code, response.remark.as_str()), (0, ""), "{code}");
+        assert_eq!(count.map(|count| response.fields[count].as_str()), count.map(|_| "0"), "{code}");
     }
     assert_eq!((office.perm("T1"), office.perm("T2")), (json!(6), json!(6)));
     assert_eq!(office.ask(101, json!({"namespace": "n", "key": "k"}), "").fields["value"], "v");

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use wire::body::PERM_WRITE;
 
-use super::{Departed, Live, MASTER, Member, MinBrokerNotice, Placement, Routes, Shard, cost, member};
+use super::{
+    DepartedMember, LiveBroker, MASTER, Member, MinBrokerNotice, Routes, Shard, TopicPlacement, cost, member,
+};
 
 /// Departures that are remembered; the oldest is dropped.
 const DEPARTED_MAX: usize = if cfg!(test) { 3 } else { 256 };
@@ -28,13 +30,13 @@ pub struct Departure {
 
 /// Result of departures: the groups whose queues must be withdrawn, and notices. A group with acting master gets a
 /// notice if its broker with the smallest id left.
-pub(super) struct Left<'a> {
+pub(super) struct DepartureResult<'a> {
     removed: BTreeSet<&'a str>,
     read_only: BTreeSet<&'a str>,
     pub notices: Vec<MinBrokerNotice>,
 }
 
-impl Left<'_> {
+impl DepartureResult<'_> {
     /// Whether topics change.
     pub fn changes_topics(&self) -> bool {
         !self.removed.is_empty() || !self.read_only.is_empty()
@@ -73,7 +75,7 @@ impl Routes {
 
     /// Removes brokers, and groups without any broker left (`unRegisterBroker`). Their queues are removed by
     /// [`Routes::withdraw_queues`].
-    pub(super) fn leave<'a>(&mut self, departures: &'a [Departure]) -> Left<'a> {
+    pub(super) fn leave<'a>(&mut self, departures: &'a [Departure]) -> DepartureResult<'a> {
         let mut removed = BTreeSet::new();
         let mut reduced = BTreeSet::new();
         let mut offline = Vec::new();
@@ -112,13 +114,13 @@ impl Routes {
             group.is_some_and(|group| group.acting_master && !group.addresses.contains_key(&MASTER))
         };
         reduced.retain(has_no_writer);
-        Left { removed, read_only: reduced, notices }
+        DepartureResult { removed, read_only: reduced, notices }
     }
 
     /// Records that a broker left, unless another address has its name and id. A request to unregister an
     /// absent broker, which operators send, deletes the record.
-    fn note_departure(&mut self, key: &Member, live: Option<Live>, is_unregistered: bool) {
-        let Some(Live { broker, id, seen, .. }) = live else {
+    fn note_departure(&mut self, key: &Member, live: Option<LiveBroker>, is_unregistered: bool) {
+        let Some(LiveBroker { broker, id, seen, .. }) = live else {
             if is_unregistered {
                 self.departed.remove(key);
             }
@@ -133,7 +135,7 @@ impl Routes {
             let oldest = oldest.map(|(key, _)| key.clone());
             self.departed.retain(|key, _| Some(key) != oldest.as_ref());
         }
-        self.departed.insert(key.clone(), Departed { broker, id, seen, is_unregistered });
+        self.departed.insert(key.clone(), DepartedMember { broker, id, seen, is_unregistered });
     }
 
     /// Forgets the departure of a broker that registers, at its former address or at a new address.
@@ -157,7 +159,7 @@ impl Routes {
     }
 
     /// Removes the queues of removed groups from one shard, and the write permission where an acting master takes over.
-    pub(super) fn withdraw_queues(&mut self, shard: usize, left: &Left<'_>) {
+    pub(super) fn withdraw_queues(&mut self, shard: usize, left: &DepartureResult<'_>) {
         self.retain_topics(shard, |_, placement| {
             placement.retain(|(broker, _)| !left.removed.contains(&**broker));
             for (broker, queues) in placement {
@@ -173,7 +175,7 @@ impl Routes {
     pub(super) fn retain_topics(
         &mut self,
         shard: usize,
-        mut change: impl FnMut(&str, &mut Placement),
+        mut change: impl FnMut(&str, &mut TopicPlacement),
     ) -> usize {
         let Shard { topics, mappings } = &mut self.shards[shard];
         let (mut placements, mut freed) = (0, 0);

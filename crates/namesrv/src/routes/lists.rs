@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde::Serialize;
 use wire::body::{DepartedBroker, ReplacedBroker};
 
-use super::{BrokerView, Placement, Routes};
+use super::{BrokerView, Routes, TopicPlacement};
 
 /// Bit of `topicSysFlag`: unit topic.
 const UNIT: i32 = 1;
@@ -110,14 +110,14 @@ impl Routes {
     pub(super) fn topics(
         &self,
         shard: usize,
-        is_meant: impl Fn(&Self, &Placement) -> bool,
+        is_meant: impl Fn(&Self, &TopicPlacement) -> bool,
     ) -> impl Iterator<Item = &str> {
         let topics = self.shards[shard].topics.iter();
         topics.filter(move |(_, placement)| is_meant(self, placement)).map(|(topic, _)| &**topic)
     }
 
     /// Whether a topic has queues in a cluster.
-    pub(super) fn is_in(&self, cluster: &str, placement: &Placement) -> bool {
+    pub(super) fn is_in(&self, cluster: &str, placement: &TopicPlacement) -> bool {
         let brokers = self.clusters.get(cluster);
         brokers.is_some_and(|brokers| placement.iter().any(|(broker, _)| brokers.contains(&**broker)))
     }
@@ -134,7 +134,7 @@ impl Routes {
 
 impl Units {
     /// Whether a topic must be listed. The flags are those of the topic's queues on its first broker.
-    pub(super) fn include(self, placement: &Placement) -> bool {
+    pub(super) fn include(self, placement: &TopicPlacement) -> bool {
         let has = |flags: i32| match self {
             Self::Unit => flags & UNIT != 0,
             Self::Subscribed => flags & UNIT_SUB != 0,

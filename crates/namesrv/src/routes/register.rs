@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use wire::body::{DataVersion, PERM_WRITE, TopicQueueMapping};
 
 use super::{
-    Bounds, Group, Live, MASTER, MinBrokerNotice, Routes, Shard, TopicQueues, cost, member, place, placed,
+    Bounds, Group, LiveBroker, MASTER, MinBrokerNotice, Routes, Shard, TopicQueues, cost, member, place,
+    placed,
 };
 
 /// A broker's registration.
@@ -60,7 +61,7 @@ pub struct Master {
 
 /// Result of a registration.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Registered {
+pub enum RegisterResult {
     /// The broker is in the tables.
     Accepted {
         /// Master of a slave, if it is live.
@@ -109,7 +110,7 @@ impl Excess {
 const NAME_BYTES_MAX: usize = 1024;
 
 /// Decisions about a registration, made before the tables change.
-pub(super) struct Plan {
+pub(super) struct RegistrationPlan {
     previous_smallest: i64,
     replaced: Option<String>,
     /// Whether the broker's topics are used: the broker is the master, or the slave with the smallest id.
@@ -138,13 +139,13 @@ impl Routes {
         &self,
         registration: &Registration<'_>,
         brokers_max: usize,
-    ) -> Result<Plan, Box<Registered>> {
+    ) -> Result<RegistrationPlan, Box<RegisterResult>> {
         let Registration { cluster, broker, address, id, content, .. } = registration;
         let known = self.groups.get(*broker);
         let holder = known.and_then(|group| group.addresses.get(id));
         let is_first = holder.is_none();
         if is_first && content.topics.len() == 1 {
-            return Err(Box::new(Registered::Incomplete));
+            return Err(Box::new(RegisterResult::Incomplete));
         }
         let live = self.live(cluster, address);
         let other = holder.filter(|holder| holder != address);
@@ -152,13 +153,13 @@ impl Routes {
             other.and_then(|holder| Some((holder, self.live(cluster, holder)?.version.state_version)));
         let replaced =
             match other.map(|(holder, version)| (holder, version.cmp(&content.version.state_version))) {
-                Some((_, Greater)) => return Err(Box::new(Registered::Fenced)),
+                Some((_, Greater)) => return Err(Box::new(RegisterResult::Fenced)),
                 Some((holder, Equal)) => Some(holder.clone()),
                 // The broker was elected, or replaces no other broker.
                 Some((_, Less)) | None => None,
             };
         self.check_room(registration, is_first || live.is_none(), brokers_max)
-            .map_err(|excess| Box::new(Registered::Refused(excess)))?;
+            .map_err(|excess| Box::new(RegisterResult::Refused(excess)))?;
         let smallest_other = known.and_then(|group| {
             group.addresses.iter().find(|(other, held)| *other != id && *held != address).map(|(id, _)| *id)
         });
@@ -168,7 +169,7 @@ impl Routes {
         let acts = is_prime_slave && registration.acting_master == Some(true);
         let stored = self.filters.get(&member(cluster, address)).map_or(0, |servers| cost::servers(servers));
         let servers = content.filter_servers.as_deref().map_or(0, cost::servers);
-        Ok(Plan {
+        Ok(RegistrationPlan {
             previous_smallest: known.and_then(Group::smallest).map_or(MASTER, |(smallest, _)| smallest),
             replaced,
             takes_topics: *id == MASTER || is_prime_slave,
@@ -200,7 +201,7 @@ impl Routes {
     /// Adds the growth of the tables by these topics, all of one shard.
     pub(super) fn measure(
         &self,
-        plan: &mut Plan,
+        plan: &mut RegistrationPlan,
         broker: &str,
         shard: usize,
         content: &Content,
@@ -267,7 +268,7 @@ impl Routes {
     /// Stores changed or missing queues of these topics, all of one shard.
     pub(super) fn store_topics(
         &mut self,
-        plan: &Plan,
+        plan: &RegistrationPlan,
         broker: &Arc<str>,
         shard: usize,
         content: &Content,
@@ -308,19 +309,19 @@ impl Routes {
         &mut self,
         now: Instant,
         registration: &Registration<'_>,
-        plan: Plan,
-    ) -> Registered {
+        plan: RegistrationPlan,
+    ) -> RegisterResult {
         let Registration { cluster, broker, id, ha_address, .. } = registration;
         self.store_live(now, registration);
         let master = if *id == MASTER { None } else { self.master(cluster, broker) };
         let group = self.groups.get(*broker).filter(|_| *id < plan.previous_smallest);
         let notice = group.and_then(|group| MinBrokerNotice::new(group, None, Some(ha_address)));
-        Registered::Accepted { master, notice, replaced: plan.replaced }
+        RegisterResult::Accepted { master, notice, replaced: plan.replaced }
     }
 
     fn store_live(&mut self, now: Instant, registration: &Registration<'_>) {
         let key = member(registration.cluster, registration.address);
-        let live = Live {
+        let live = LiveBroker {
             broker: registration.broker.to_owned(),
             id: registration.id,
             seen: now,

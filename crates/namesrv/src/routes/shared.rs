@@ -6,7 +6,7 @@ use std::time::Instant;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use wire::body::{PERM_READ, PERM_WRITE, QueueData};
 
-use super::{Content, Departure, MinBrokerNotice, Registered, Registration, Routes, SHARDS, Units};
+use super::{Content, Departure, MinBrokerNotice, RegisterResult, Registration, Routes, SHARDS, Units};
 
 /// Bounds of the route tables.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ pub struct Bounds {
 }
 
 /// Selection of topics to list.
-pub(crate) enum Listed<'a> {
+pub(crate) enum TopicFilter<'a> {
     /// All topics.
     All,
     /// Topics with queues in a cluster.
@@ -58,13 +58,13 @@ impl SharedRoutes {
         registration: &Registration<'_>,
         prune: bool,
         bounds: &Bounds,
-    ) -> Registered {
+    ) -> RegisterResult {
         let _change = self.change.lock();
         let planned = self.read().plan(registration, bounds.brokers);
         let mut plan = match planned {
             Ok(plan) => plan,
             Err(registered) => {
-                if *registered == Registered::Fenced {
+                if *registered == RegisterResult::Fenced {
                     self.tables.write().forget_live(registration.cluster, registration.address);
                 }
                 return *registered;
@@ -76,7 +76,7 @@ impl SharedRoutes {
             self.read().measure(&mut plan, broker, shard, content, names);
         }
         if let Err(excess) = self.read().check_growth(broker, &plan.growth, bounds) {
-            return Registered::Refused(excess);
+            return RegisterResult::Refused(excess);
         }
         self.tables.write().join(registration);
         let prune = prune && content.mappings.is_empty();
@@ -144,14 +144,14 @@ impl SharedRoutes {
     }
 
     /// Topics, sorted; none of an unknown cluster.
-    pub(crate) fn topics(&self, listed: &Listed<'_>) -> Vec<String> {
+    pub(crate) fn topics(&self, listed: &TopicFilter<'_>) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for shard in 0..SHARDS {
             let routes = self.read();
             let topics = routes.topics(shard, |routes, placement| match listed {
-                Listed::All => true,
-                Listed::Cluster(cluster) => routes.is_in(cluster, placement),
-                Listed::Units(units) => units.include(placement),
+                TopicFilter::All => true,
+                TopicFilter::Cluster(cluster) => routes.is_in(cluster, placement),
+                TopicFilter::Units(units) => units.include(placement),
             });
             names.extend(topics.map(str::to_owned));
         }

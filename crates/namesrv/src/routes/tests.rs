@@ -135,7 +135,7 @@ fn check_agreement(routes: &Routes) {
             assert_eq!(routes.shard_of(topic), number);
             assert!(!placement.is_empty() && placement.is_sorted_by(|(one, _), (two, _)| one < two));
             assert!(placement.iter().all(|(broker, _)| routes.groups.contains_key(&**broker)));
-            assert!(routes.route(topic, Lens::default()).is_some());
+            assert!(routes.route(topic, RouteOptions::default()).is_some());
             bytes += cost::TOPIC + topic.len() + placement.len() * cost::PLACE;
             placement.iter().for_each(|(broker, _)| *counts.entry(broker.to_string()).or_insert(0) += 1);
         }
@@ -183,7 +183,7 @@ fn departures_of_one_batch_leave_together() {
     assert_eq!(departures.len(), 2);
     let notices = routes.unregister(&departures);
     assert_eq!(notices, []);
-    assert_eq!(routes.topics(&Listed::Cluster("c0")), ["t0", "t1"]);
+    assert_eq!(routes.topics(&TopicFilter::Cluster("c0")), ["t0", "t1"]);
     assert_eq!(routes.read().clusters().broker_addr_table.keys().collect::<Vec<_>>(), [&"b1"]);
 }
 
@@ -205,7 +205,7 @@ fn a_live_broker_whose_name_and_id_another_one_takes_is_named() {
             content: Content { version, ..Content::default() },
         };
         match routes.register(now, &registration, false, &BOUNDS) {
-            Registered::Accepted { replaced, .. } => replaced,
+            RegisterResult::Accepted { replaced, .. } => replaced,
             other => panic!("{other:?}"),
         }
     };

@@ -12,7 +12,7 @@ use super::{Group, MASTER, Routes, TopicQueues, member};
 
 /// Options of a route for one client: acting master, zone and order configuration.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Lens<'a> {
+pub struct RouteOptions<'a> {
     /// Whether the smallest slave of a group without master is shown as master.
     pub acting_master: bool,
     /// Restricts the route to groups of this zone and groups without master.
@@ -97,7 +97,7 @@ pub struct RouteView<'a> {
 
 impl Routes {
     /// Returns the route of a topic, or `None` if no registered broker has it (`pickupTopicRouteData`).
-    pub fn route<'a>(&'a self, topic: &str, lens: Lens<'a>) -> Option<RouteView<'a>> {
+    pub fn route<'a>(&'a self, topic: &str, options: RouteOptions<'a>) -> Option<RouteView<'a>> {
         let shard = self.shard(topic);
         let placement = shard.topics.get(topic)?;
         // A group that leaves loses its queues shard by shard.
@@ -106,17 +106,17 @@ impl Routes {
         let mut route = RouteView {
             broker_datas: known().filter_map(|(broker, _)| group(broker)).collect(),
             filter_server_table: BTreeMap::new(),
-            order_topic_conf: lens.order,
+            order_topic_conf: options.order,
             queue_datas: known().map(QueueView::new).collect(),
             topic_queue_mapping_by_broker: shard.mappings.get(topic),
         };
         if route.broker_datas.is_empty() {
             return None;
         }
-        if lens.acting_master && !topic.starts_with(SYNC_MEMBER_PREFIX) {
+        if options.acting_master && !topic.starts_with(SYNC_MEMBER_PREFIX) {
             route.show_acting_masters();
         }
-        if let Some(zone) = lens.zone {
+        if let Some(zone) = options.zone {
             route.keep_zone(zone);
         }
         self.add_filter_servers(&mut route);

@@ -23,7 +23,7 @@ impl Service for Echo {
     fn read_batch(&self) {}
 
     fn frame(&self, _turn: &mut (), peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
-        FrameWriter::begin(out, command.reply(0))
+        FrameWriter::begin(out, command.response(0))
             .text("from", &peer.remote().to_string())
             .finish(command.body);
     }

@@ -24,7 +24,7 @@ pub(super) fn signed_callers(
 
 /// Accepts clients with any certificate.
 pub(super) fn any_caller(required: bool, provider: Arc<CryptoProvider>) -> Arc<dyn ClientCertVerifier> {
-    Arc::new(AnyCaller { required, provider })
+    Arc::new(ClientVerifier { required, provider })
 }
 
 /// Verifies that servers' certificates are signed by `roots`, with any name. Accepts all servers without `roots`.
@@ -32,7 +32,7 @@ pub(super) fn servers(
     roots: Option<Arc<RootCertStore>>,
     provider: Arc<CryptoProvider>,
 ) -> Arc<dyn ServerCertVerifier> {
-    Arc::new(Servers { roots, provider })
+    Arc::new(ServerVerifier { roots, provider })
 }
 
 /// Methods that both traits of verifiers have: signatures of a handshake are verified by the provider.
@@ -54,12 +54,12 @@ macro_rules! signatures {
 }
 
 #[derive(Debug)]
-struct AnyCaller {
+struct ClientVerifier {
     required: bool,
     provider: Arc<CryptoProvider>,
 }
 
-impl ClientCertVerifier for AnyCaller {
+impl ClientCertVerifier for ClientVerifier {
     fn client_auth_mandatory(&self) -> bool {
         self.required
     }
@@ -81,12 +81,12 @@ impl ClientCertVerifier for AnyCaller {
 }
 
 #[derive(Debug)]
-struct Servers {
+struct ServerVerifier {
     roots: Option<Arc<RootCertStore>>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Servers {
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,

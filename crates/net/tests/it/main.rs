@@ -53,7 +53,7 @@ impl Service for Probe {
         self.frames.fetch_add(1, Ordering::SeqCst);
         match command.code {
             ECHO => {
-                FrameWriter::begin(out, command.reply(0)).text("k", "v").finish(command.body);
+                FrameWriter::begin(out, command.response(0)).text("k", "v").finish(command.body);
                 for (peer, opaque) in self.held.lock().unwrap().drain(..) {
                     let _ = peer.push(|out| Head::response(Encoding::Json, 7, opaque).write(out, b"late"));
                 }
@@ -488,7 +488,7 @@ fn a_connection_that_ends_gives_back_what_its_requests_were_charged_with() {
     let held: Vec<_> = probe.slow.lock().unwrap().drain(..).collect();
     for (peer, _, charge) in held {
         // Some of it may never be done, because the connection ends.
-        let _ = peer.put_back(Box::new(move |_, _| drop(charge)));
+        let _ = peer.enqueue(Box::new(move |_, _| drop(charge)));
         peer.close();
     }
     assert!(closes(&mut gone));
@@ -512,7 +512,7 @@ fn an_aborted_connection_ends_without_what_is_unsent() {
         peer.push(|out| out.extend_from_slice(&bytes)).unwrap();
         let kept = Arc::new(());
         let work = kept.clone();
-        peer.put_back(Box::new(move |_, _| drop(work))).unwrap();
+        peer.enqueue(Box::new(move |_, _| drop(work))).unwrap();
         let call = peer.call(Encoding::Json, SILENT, OUTCOME_CAP, |writer| writer.finish(b""));
         peer.abort();
         assert_eq!(call.await.unwrap_err(), CallError::Closed(address));

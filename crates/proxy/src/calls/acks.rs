@@ -13,11 +13,11 @@ use super::Call;
 use crate::checks;
 use crate::failure::{Failure, Result, common};
 use crate::receipt::{ChangeInvisibleTime, PopRef, Receipt};
-use crate::renewal::Taken;
+use crate::renewal::NewestHandle;
 
 /// Message that a client names by topic, group and handle. A message of a lite topic is named by the lite topic as
 /// well.
-pub struct Named<'a> {
+pub struct NamedMessage<'a> {
     pub receipt: Receipt<'a>,
     text: &'a str,
     /// Topic that the message is stored in.
@@ -26,7 +26,7 @@ pub struct Named<'a> {
     lite_topic: &'a str,
 }
 
-impl<'a> Named<'a> {
+impl<'a> NamedMessage<'a> {
     /// Parses a valid handle.
     ///
     /// # Errors
@@ -54,8 +54,8 @@ impl<'a> Named<'a> {
 async fn newest<'a>(call: &Call, handle: &'a str) -> Cow<'a, str> {
     let client = call.proxy.registry.find(&call.client_id);
     let newest = match client.and_then(|client| call.proxy.renewals.take(&client, handle)) {
-        Some(Taken::Now(newest)) => Some(newest),
-        Some(Taken::Later(newest)) => newest.await.ok(),
+        Some(NewestHandle::Now(newest)) => Some(newest),
+        Some(NewestHandle::Later(newest)) => newest.await.ok(),
         None => None,
     };
     newest.map_or(Cow::Borrowed(handle), Cow::Owned)
@@ -82,7 +82,7 @@ pub async fn ack(call: Call, request: AckMessageRequest) -> Result<AckMessageRes
         .entries
         .iter()
         .zip(&handles)
-        .map(|(entry, handle)| Named::parse(&call, (topic, entry.lite_topic()), group, handle))
+        .map(|(entry, handle)| NamedMessage::parse(&call, (topic, entry.lite_topic()), group, handle))
         .collect();
     let messages: Vec<_> = named.iter().flatten().map(|named| named.held(&call)).collect();
     let mut acked = call.proxy.brokers.acks(&messages).await.into_iter();
@@ -119,7 +119,7 @@ pub async fn change_invisible(
     let ms = request.invisible_duration.map_or(0, |duration| duration.ms());
     checks::invisible(ms, 0, call.proxy.config.invisible_ms_max)?;
     let handle = newest(&call, &request.receipt_handle).await;
-    let named = Named::parse(&call, (topic, request.lite_topic()), group, &handle)?;
+    let named = NamedMessage::parse(&call, (topic, request.lite_topic()), group, &handle)?;
     let change =
         ChangeInvisibleTime { held: named.held(&call), invisible_ms: ms, suspend: request.suspend() };
     let mut changed = call.proxy.brokers.change_invisible_times(&[change]).await;
@@ -140,7 +140,7 @@ pub async fn dead_letter(
     checks::topic(topic)?;
     checks::group(group)?;
     let handle = newest(&call, &request.receipt_handle).await;
-    let named = Named::parse(&call, (topic, request.lite_topic()), group, &handle)?;
+    let named = NamedMessage::parse(&call, (topic, request.lite_topic()), group, &handle)?;
     let log_offset = LogOffset::from_i64(named.receipt.log_offset)
         .ok_or_else(|| Failure::new(Code::InvalidReceiptHandle, "commit log offset is empty"))?;
     let (brokers, message) = (&call.proxy.brokers, named.held(&call));

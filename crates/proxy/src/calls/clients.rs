@@ -16,8 +16,11 @@ use wire::hash::java_hash;
 use super::{Call, group_missing, lite};
 use crate::checks;
 use crate::failure::{Failure, Result};
-use crate::registry::{Client, Stated};
+use crate::registry::{Client, ClientSettings};
 use crate::settings;
+
+/// A client and the settings that it sent.
+pub type KnownClient = (Arc<Client>, Arc<ClientSettings>);
 
 fn unrecognized() -> Failure {
     Failure::new(Code::UnrecognizedClientType, "cannot find client settings for this client")
@@ -27,7 +30,7 @@ fn unrecognized() -> Failure {
 ///
 /// # Errors
 /// `UNRECOGNIZED_CLIENT_TYPE` for a client that sent no settings, `UNAUTHORIZED` for the client of another user.
-pub fn known(call: &Call) -> Result<(Arc<Client>, Arc<Stated>)> {
+pub fn known(call: &Call) -> Result<KnownClient> {
     let client = call.proxy.registry.find(&call.client_id).ok_or_else(unrecognized)?;
     client.check_user(&call.caller.user)?;
     let stated = client.stated().ok_or_else(unrecognized)?;
@@ -45,7 +48,7 @@ pub(super) fn entered(call: &Call) -> Result<Arc<Client>> {
 ///
 /// # Errors
 /// `UNRECOGNIZED_CLIENT_TYPE` when there is no such group, `UNAUTHORIZED` for the client of another user.
-pub async fn implied(call: &Call, request: &ReceiveMessageRequest) -> Result<(Arc<Client>, Arc<Stated>)> {
+pub async fn implied(call: &Call, request: &ReceiveMessageRequest) -> Result<KnownClient> {
     checks::group(name(&request.group)).map_err(|_| unrecognized())?;
     let group = call.proxy.brokers.group(name(&request.group)).await?.ok_or_else(unrecognized)?;
     let kind = match (lite::bound_topic(&group), request.auto_renew) {
@@ -61,7 +64,7 @@ pub async fn implied(call: &Call, request: &ReceiveMessageRequest) -> Result<(Ar
         ..Default::default()
     };
     let implied = settings::of_consumer(&call.proxy.config, implied, &group);
-    Ok((entered(call)?, Arc::new(Stated { settings: implied, at_ms: 0 })))
+    Ok((entered(call)?, Arc::new(ClientSettings { settings: implied, at_ms: 0 })))
 }
 
 /// Heartbeat.
@@ -69,7 +72,7 @@ pub async fn heartbeat(call: Call, request: HeartbeatRequest) -> Result<Heartbea
     let done = HeartbeatResponse { status: Some(Status::ok()) };
     let (client, stated) = match known(&call) {
         Err(failure) if failure.code == Code::UnrecognizedClientType => {
-            let heard = call.proxy.brokers.heard_elsewhere(name(&request.group), &call.client_id);
+            let heard = call.proxy.brokers.record_remote_heartbeat(name(&request.group), &call.client_id);
             return if heard.await { entered(&call).map(|_| done) } else { Err(failure) };
         }
         known => known?,
@@ -90,7 +93,7 @@ pub async fn terminate(
     let (client, stated) = match known(&call) {
         Err(failure) if failure.code == Code::UnrecognizedClientType => {
             let client = entered(&call)?;
-            let was_known = call.proxy.brokers.left_elsewhere(name(&request.group), &client);
+            let was_known = call.proxy.brokers.remove_remote_consumer(name(&request.group), &client);
             call.proxy.registry.remove(&client);
             call.proxy.renewals.given_back.notify_one();
             return if was_known { Ok(done) } else { Err(failure) };
@@ -119,7 +122,7 @@ pub async fn terminate(
 /// # Errors
 /// The refusal of the broker. `ILLEGAL_CONSUMER_GROUP` for a group that does not exist and may not be created. The
 /// errors of [`lite::check_member`].
-pub async fn register(call: &Call, client: &Arc<Client>, stated: &Stated) -> Result<()> {
+pub async fn register(call: &Call, client: &Arc<Client>, stated: &ClientSettings) -> Result<()> {
     let brokers = &call.proxy.brokers;
     let now_ms = brokers.now_ms();
     client.note_activity(now_ms);
@@ -144,7 +147,7 @@ pub async fn register(call: &Call, client: &Arc<Client>, stated: &Stated) -> Res
     Ok(())
 }
 
-fn heartbeat_data(client_id: &str, stated: &Stated) -> Result<HeartbeatData> {
+fn heartbeat_data(client_id: &str, stated: &ClientSettings) -> Result<HeartbeatData> {
     let mut data = HeartbeatData { client_id: client_id.to_owned(), ..Default::default() };
     match &stated.settings.pub_sub {
         Some(PubSub::Publishing(publishing)) => {

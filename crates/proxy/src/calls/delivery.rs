@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use grpc::messages::{Message, ReceiveMessageResponse, Received as Content, Status, Timestamp};
+use grpc::messages::{Message, ReceiveContent as Content, ReceiveMessageResponse, Status, Timestamp};
 use tokio_stream::Stream;
 
 use super::Proxy;

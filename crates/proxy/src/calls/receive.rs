@@ -14,7 +14,7 @@ use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
-use super::acks::Named;
+use super::acks::NamedMessage;
 use super::delivery::{Delivery, Recipient};
 use super::position::{QueuePosition, lite_deliveries};
 use super::{Call, clients, lite, topic_missing};
@@ -267,7 +267,7 @@ struct Receiver<'a> {
 }
 
 /// A popped message that the client does not get.
-struct Left {
+struct UndeliveredMessage {
     receipt: String,
     /// Lite topic of the message. Empty for none.
     lite_topic: String,
@@ -314,7 +314,7 @@ impl Receiver<'_> {
                 let lite_topic = system.lite_topic.take().filter(|_| self.is_lite).unwrap_or_default();
                 let log_offset = record.log_offset();
                 let left = if is_unwanted { &mut unwanted } else { &mut failed };
-                left.push(Left { receipt, lite_topic, log_offset });
+                left.push(UndeliveredMessage { receipt, lite_topic, log_offset });
             } else {
                 system.receipt_handle = Some(receipt);
                 delivery.push(message);
@@ -362,12 +362,12 @@ impl Receiver<'_> {
     }
 
     /// The message that the client does not get, as brokers know it.
-    fn named<'l>(&'l self, left: &'l Left) -> Result<Named<'l>> {
-        Named::parse(self.call, (self.topic, &left.lite_topic), self.group, &left.receipt)
+    fn named<'l>(&'l self, left: &'l UndeliveredMessage) -> Result<NamedMessage<'l>> {
+        NamedMessage::parse(self.call, (self.topic, &left.lite_topic), self.group, &left.receipt)
     }
 
     /// Acknowledges a message that the client does not get.
-    async fn settle(&self, left: &Left) {
+    async fn settle(&self, left: &UndeliveredMessage) {
         let done = match self.named(left) {
             Ok(named) => self.call.proxy.brokers.ack(named.held(self.call)).await,
             Err(failure) => Err(failure),
@@ -378,7 +378,7 @@ impl Receiver<'_> {
     }
 
     /// Moves a message with too many deliveries to the dead letter topic.
-    async fn give_up(&self, left: &Left) {
+    async fn give_up(&self, left: &UndeliveredMessage) {
         let (Ok(named), Some(log_offset)) = (self.named(left), left.log_offset) else { return };
         match self.call.proxy.brokers.dead_letter(&named.held(self.call), log_offset).await {
             Ok(()) => self.settle(left).await,

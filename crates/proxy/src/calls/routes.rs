@@ -22,7 +22,7 @@ pub async fn query_route(call: Call, request: QueryRouteRequest) -> Result<Query
     let known = call.proxy.brokers.whole_topic(topic).await?.ok_or_else(|| topic_missing(topic))?;
     let types = accepted_types(Some(&known.message_type));
     let accept_message_types: Vec<i32> = types.into_iter().map(i32::from).collect();
-    let endpoints = Reached::by(&call, &request.endpoints, &known).await;
+    let endpoints = ReachableEndpoints::by(&call, &request.endpoints, &known).await;
     let queues = |(of, id): (&QueuesOf, i32)| {
         let broker = Broker { name: of.broker.clone(), id, endpoints: Some(endpoints.of(of)) };
         let queue = |(id, permission): (i32, Permission)| MessageQueue {
@@ -60,13 +60,13 @@ fn permissions(topic: &QueuesOf) -> Vec<Permission> {
 }
 
 /// The endpoints at which a client reaches the brokers of a topic.
-struct Reached<'a> {
+struct ReachableEndpoints<'a> {
     call: &'a Call,
     /// Endpoints of this proxy.
     here: Endpoints,
 }
 
-impl<'a> Reached<'a> {
+impl<'a> ReachableEndpoints<'a> {
     /// Finds the brokers with endpoints of their own.
     async fn by(call: &'a Call, dialled: &Option<Endpoints>, topic: &Topic) -> Self {
         let reached = Self { call, here: endpoints(call, dialled) };
@@ -158,7 +158,7 @@ pub async fn query_assignment(
     let known_group = brokers.group(group).await?;
     let is_ordered =
         known_group.is_some_and(|it| it.consume_message_orderly && lite::bound_topic(&it).is_none());
-    let endpoints = Reached::by(&call, &request.endpoints, &known).await;
+    let endpoints = ReachableEndpoints::by(&call, &request.endpoints, &known).await;
     let assigned = |of: &QueuesOf| {
         let ids = if is_ordered { 0..of.read } else { -1..0 };
         let permission = if of.perm & PERM_WRITE == 0 { Permission::Read } else { Permission::ReadWrite };

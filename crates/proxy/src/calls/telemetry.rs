@@ -10,7 +10,7 @@ use tonic::{Status as GrpcStatus, Streaming};
 
 use super::{Call, clients, lite};
 use crate::failure::{Failure, Result};
-use crate::registry::{Client, Stated, Writer, answer};
+use crate::registry::{Client, ClientSettings, Writer, answer};
 use crate::{checks, settings};
 
 /// Time in which a client opens another stream after its stream broke. The Java client waits a second.
@@ -138,7 +138,8 @@ async fn perform(
     Ok(())
 }
 
-/// Converts the result of consuming an operator's message.
+/// Converts the status of a client that consumed a message at an operator's request
+/// (`consumeMessageDirectly`).
 fn verified(status: Option<Status>) -> broker::api::ClientAnswer {
     let code = status.as_ref().and_then(|status| Code::try_from(status.code).ok());
     let result = match code {
@@ -161,7 +162,7 @@ async fn settle(call: &Call, client: &Arc<Client>, writer: &Writer, stated: Sett
         Some(PubSub::Subscription(subscription)) => checks::group(name(&subscription.group))?,
         None => return Err(Failure::new(Code::BadRequest, NO_PUB_SUB)),
     }
-    let mut stated = Stated { settings: stated, at_ms: brokers.now_ms() };
+    let mut stated = ClientSettings { settings: stated, at_ms: brokers.now_ms() };
     clients::register(call, client, &stated).await?;
     let config = &call.proxy.config;
     stated.settings = match &stated.settings.pub_sub {

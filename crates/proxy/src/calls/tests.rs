@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use broker::RunningBroker;
-use broker::api::Identity;
+use broker::api::Subject;
 use bytes::Bytes;
 use grpc::messages::*;
 use net::{Limits, Workers};
@@ -16,9 +16,9 @@ use wire::frame::{Encoding, FrameWriter, Head};
 use wire::header::SendHeader;
 
 use super::*;
-use crate::body::Charged;
+use crate::body::RequestMemory;
 use crate::dispatch::{Origin, Receive, Rejected, Telemetry, opened};
-use crate::registry::Stated;
+use crate::registry::ClientSettings;
 
 mod lite;
 mod others;
@@ -87,7 +87,7 @@ impl Fixture {
             caller: Caller {
                 remote: "127.0.0.1:5".parse().unwrap(),
                 version: 0,
-                user: broker::api::Identity::Off,
+                user: broker::api::Subject::Off,
             },
             left_ms: Some(25_000),
             sends: self.sends.clone(),
@@ -155,7 +155,7 @@ impl Fixture {
 
     fn enter(&self, call: &Call, settings: Settings) {
         let client = self.proxy.registry.enter("c", &call.caller).unwrap();
-        let stated = Stated { settings, at_ms: 1 };
+        let stated = ClientSettings { settings, at_ms: 1 };
         self.run(clients::register(call, &client, &stated)).unwrap();
         let (writer, _) = tokio::sync::mpsc::channel(1);
         client.set_settings(stated, &writer);
@@ -175,7 +175,7 @@ impl Fixture {
         sent.entries[0].clone()
     }
 
-    fn receive(&self) -> Vec<Received> {
+    fn receive(&self) -> Vec<ReceiveContent> {
         self.run(async { contents(receive(self.call(), Self::request()).await).await })
     }
 
@@ -193,8 +193,11 @@ impl Fixture {
     /// The only message that is received.
     fn message(&self) -> SystemProperties {
         let received = self.receive();
-        let [Received::Status(status), Received::Message(message), Received::DeliveryTimestamp(_)] =
-            &*received
+        let [
+            ReceiveContent::Status(status),
+            ReceiveContent::Message(message),
+            ReceiveContent::DeliveryTimestamp(_),
+        ] = &*received
         else {
             panic!("{received:?}")
         };
@@ -231,7 +234,7 @@ fn consumer() -> Settings {
 }
 
 /// Returns the parts of a receive's response, in order.
-async fn contents(delivery: Delivery) -> Vec<Received> {
+async fn contents(delivery: Delivery) -> Vec<ReceiveContent> {
     let responses: Vec<_> = delivery.collect().await;
     responses.into_iter().filter_map(|response| response.unwrap().content).collect()
 }
@@ -245,8 +248,10 @@ fn group() -> Option<Resource> {
 }
 
 /// Checks an empty response: status and time of the delivery.
-fn nothing(received: &[Received]) {
-    let [Received::Status(status), Received::DeliveryTimestamp(_)] = received else { panic!("{received:?}") };
+fn nothing(received: &[ReceiveContent]) {
+    let [ReceiveContent::Status(status), ReceiveContent::DeliveryTimestamp(_)] = received else {
+        panic!("{received:?}")
+    };
     let text = (status.code, status.message.as_str());
     assert_eq!(text, (Code::MessageNotFound as i32, "no new message"));
 }
@@ -279,7 +284,7 @@ fn a_message_of_a_retry_topic_is_acknowledged_by_the_topic_that_its_client_is_to
     fixture.ack(&fixture.message().receipt_handle.unwrap());
     fixture.send_again("%RETRY%g_T", 1);
     let received = fixture.receive();
-    let Received::Message(message) = &received[1] else { panic!("{received:?}") };
+    let ReceiveContent::Message(message) = &received[1] else { panic!("{received:?}") };
     assert_eq!(message.topic, topic());
     let handle = message.system_properties.clone().unwrap().receipt_handle.unwrap();
     assert_eq!(fixture.ack(&handle), Status::ok());
@@ -318,8 +323,8 @@ fn the_messages_of_a_request_are_in_one_queue_in_its_order() {
     assert_eq!(sent("U", &[None; 5]), [0, 1, 2, 3, 4]);
     fixture.consume();
     let received = fixture.receive();
-    let body = |received: &Received| match received {
-        Received::Message(message) => Some(String::from_utf8(message.body.to_vec()).unwrap()),
+    let body = |received: &ReceiveContent| match received {
+        ReceiveContent::Message(message) => Some(String::from_utf8(message.body.to_vec()).unwrap()),
         _ => None,
     };
     let bodies: Vec<_> = received.iter().filter_map(body).collect();
@@ -403,7 +408,9 @@ fn a_dead_letter_is_not_given_up_again_by_whoever_reads_it() {
     let queue = Some(MessageQueue { topic: dead, ..Default::default() });
     let request = ReceiveMessageRequest { message_queue: queue, ..Fixture::request() };
     let received = fixture.run(async { contents(receive(fixture.call(), request).await).await });
-    let [Received::Status(_), Received::Message(message), Received::DeliveryTimestamp(_)] = &*received else {
+    let [ReceiveContent::Status(_), ReceiveContent::Message(message), ReceiveContent::DeliveryTimestamp(_)] =
+        &*received
+    else {
         panic!("{received:?}")
     };
     assert_eq!(message.system_properties.clone().unwrap().delivery_attempt, Some(2));
@@ -421,7 +428,7 @@ fn a_change_of_the_group_counts_for_the_next_receive() {
     fixture.change_group(r#""retryMaxTimes":1"#);
     fixture.send_again("T", 2);
     let received = fixture.receive();
-    let [Received::Status(status), Received::DeliveryTimestamp(_)] = &*received else {
+    let [ReceiveContent::Status(status), ReceiveContent::DeliveryTimestamp(_)] = &*received else {
         panic!("{received:?}")
     };
     assert_eq!((status.code, &*status.message), (Code::MessageNotFound as i32, "no match message"));
@@ -493,11 +500,11 @@ fn a_receive_without_settings_is_served_as_its_group_is_configured() {
     let fixture = Fixture::new();
     fixture.send(|_| {});
     let received = fixture.receive();
-    let Received::Status(status) = &received[0] else { panic!("{received:?}") };
+    let ReceiveContent::Status(status) = &received[0] else { panic!("{received:?}") };
     assert_eq!(status.code, Code::UnrecognizedClientType as i32, "there is no group");
     fixture.change_group(r#""retryMaxTimes":0"#);
     let received = fixture.receive();
-    assert!(received.iter().any(|it| matches!(it, Received::Message(_))), "{received:?}");
+    assert!(received.iter().any(|it| matches!(it, ReceiveContent::Message(_))), "{received:?}");
 }
 
 #[test]
@@ -513,12 +520,12 @@ fn a_broken_filter_is_refused_when_messages_are_received() {
         let settings = Settings { pub_sub: Some(PubSub::Subscription(subscription)), ..consumer() };
         let call = fixture.call();
         let client = fixture.proxy.registry.enter("c", &call.caller).unwrap();
-        let stated = Stated { settings, at_ms: 1 };
+        let stated = ClientSettings { settings, at_ms: 1 };
         fixture.run(clients::register(&call, &client, &stated)).unwrap();
         client.set_settings(stated, &tokio::sync::mpsc::channel(1).0);
         let request = ReceiveMessageRequest { filter_expression: filter, ..Fixture::request() };
         let received = fixture.run(async { contents(receive(call, request).await).await });
-        let Received::Status(status) = &received[0] else { panic!("{received:?}") };
+        let ReceiveContent::Status(status) = &received[0] else { panic!("{received:?}") };
         (status.code, status.message.clone())
     };
     // The broker's answer 23 (`ResponseBuilder.buildCode`).
@@ -533,14 +540,14 @@ fn a_broken_filter_is_refused_when_messages_are_received() {
 #[test]
 fn a_client_id_belongs_to_the_user_who_took_it() {
     let fixture = Fixture::new();
-    let call = |user: Identity| Call { caller: Caller { user, ..fixture.call().caller }, ..fixture.call() };
-    let alice = || call(Identity::User("alice".into()));
+    let call = |user: Subject| Call { caller: Caller { user, ..fixture.call().caller }, ..fixture.call() };
+    let alice = || call(Subject::User("alice".into()));
     fixture.enter(&alice(), consumer());
     let leave = |call: Call, group: &str| {
         let request = NotifyClientTerminationRequest { group: Some(Resource::named(group)) };
         fixture.run(terminate(call, request)).map(drop).map_err(|failure| failure.code)
     };
-    for other in [Identity::User("bob".into()), Identity::Anonymous] {
+    for other in [Subject::User("bob".into()), Subject::Anonymous] {
         let beat = HeartbeatRequest { group: group(), ..Default::default() };
         let failure = fixture.run(heartbeat(call(other.clone()), beat)).unwrap_err();
         let text = "expected a client id of the user's own, found c, which is another user's";
@@ -550,7 +557,7 @@ fn a_client_id_belongs_to_the_user_who_took_it() {
         assert_eq!(leave(call(other), "g"), Err(Code::Unauthorized));
     }
     assert_eq!(leave(alice(), "g"), Ok(()));
-    fixture.enter(&call(Identity::User("bob".into())), consumer());
+    fixture.enter(&call(Subject::User("bob".into())), consumer());
 }
 
 #[test]
@@ -576,7 +583,7 @@ fn a_short_deadline_is_refused_by_the_version_of_the_client() {
         let call = Call { left_ms: Some(4000), version: version.to_owned(), ..fixture.call() };
         let responses =
             fixture.run(async { contents(receive(call, ReceiveMessageRequest::default()).await).await });
-        let Received::Status(status) = &responses[0] else { panic!() };
+        let ReceiveContent::Status(status) = &responses[0] else { panic!() };
         status.code
     };
     assert_eq!((code("5.0.4"), code("5.0.2")), (40_018, 40_000));
@@ -647,7 +654,7 @@ fn guarded() -> Fixture {
 fn charged<M>(proxy: &Proxy, message: M) -> tonic::Request<M> {
     let mut request = tonic::Request::new(message);
     request.metadata_mut().insert("x-mq-client-id", "c".parse().unwrap());
-    request.extensions_mut().insert(Charged::new(&proxy.memory, 1000));
+    request.extensions_mut().insert(RequestMemory::new(&proxy.memory, 1000));
     request
 }
 
@@ -811,7 +818,7 @@ fn calls_of_nobody_are_unauthorized() {
     };
     let right = "c6fc09021280e20533c17364f135c0e3217d83e9";
     let refused = |text: &str| Err((Code::Unauthorized, text.to_owned()));
-    assert_eq!(ask("root", right), Ok(broker::api::Identity::User("root".into())));
+    assert_eq!(ask("root", right), Ok(broker::api::Subject::User("root".into())));
     assert_eq!(ask("root", &right.replace('c', "d")), refused("check signature failed."));
     assert_eq!(ask("nobody", right), refused("User:nobody is not found."));
     assert_eq!(ask("", ""), refused("username cannot be null."));
@@ -912,7 +919,7 @@ fn a_renewed_message_is_acknowledged_with_the_handle_that_its_client_has() {
     fixture.consume();
     let request = ReceiveMessageRequest { auto_renew: true, invisible_duration: None, ..Fixture::request() };
     let received = fixture.run(async { contents(receive(fixture.call(), request).await).await });
-    let Received::Message(message) = &received[1] else { panic!("{received:?}") };
+    let ReceiveContent::Message(message) = &received[1] else { panic!("{received:?}") };
     let handle = message.system_properties.clone().unwrap().receipt_handle.unwrap();
     let newest = || {
         let changes = fixture.proxy.renewals.due(fixture.proxy.brokers.now_ms());
@@ -989,7 +996,7 @@ fn a_receive_is_refused_when_the_memory_is_used_up() {
     fixture.consume();
     let held = fixture.proxy.memory.charge(10);
     let received = fixture.receive();
-    let Received::Status(status) = &received[0] else { panic!("{received:?}") };
+    let ReceiveContent::Status(status) = &received[0] else { panic!("{received:?}") };
     assert_eq!(status.code, Code::TooManyRequests as i32);
     drop(held);
     fixture.message();
@@ -1019,7 +1026,7 @@ fn clients_of_lite_topics_are_told_that_those_are_not_served() {
     let client = fixture.proxy.registry.enter("c", &call.caller).unwrap();
     for kind in [ClientType::LitePushConsumer, ClientType::LiteSimpleConsumer] {
         let settings = Settings { client_type: Some(kind.into()), ..consumer() };
-        let refused = fixture.run(clients::register(&call, &client, &Stated { settings, at_ms: 1 }));
+        let refused = fixture.run(clients::register(&call, &client, &ClientSettings { settings, at_ms: 1 }));
         let expected = "lite topics are not served by this server";
         assert_eq!(refused, Err(Failure::new(Code::UnrecognizedClientType, expected)));
     }

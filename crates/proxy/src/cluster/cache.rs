@@ -53,7 +53,7 @@ impl<T> Default for Cache<T> {
 
 impl<T> Cache<T> {
     /// Makes a cache that fetches missing values each time.
-    pub fn of_what_is_there() -> Self {
+    pub fn without_missing() -> Self {
         Self { missing_ms: 0, ..Self::default() }
     }
 
@@ -172,7 +172,8 @@ impl<T> Cache<T> {
         }
     }
 
-    /// Asks for a value again at the next use, which waits for it, unless the value is younger than a second.
+    /// Makes the next use of a value fetch the value again and wait for it. A value younger than a
+    /// second is used until it is a second old.
     pub fn forget(&self, name: &str) {
         if let Some(entry) = self.entries.lock().get_mut(name) {
             entry.refresh_ms = entry.refresh_ms.min(entry.fetched_ms + MISSING_MS);
@@ -270,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_cache_of_what_is_there_asks_each_time_for_what_is_missing() {
-        let cache = Cache::of_what_is_there();
+        let cache = Cache::without_missing();
         cache.put("n", None, 0);
         check(&cache, 0, "nothing");
         cache.put("n", Some(Arc::new(1)), 1);

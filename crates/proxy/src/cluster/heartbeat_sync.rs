@@ -17,7 +17,7 @@ use wire::codes::{Language, response};
 use wire::json;
 
 use super::Cluster;
-use crate::registry::{Client, Stated};
+use crate::registry::{Client, ClientSettings};
 use grpc::messages::settings_json;
 
 /// Protocol of a gRPC client in reports between proxies (`ChannelProtocolType`).
@@ -69,7 +69,7 @@ impl Default for Outbox {
 pub(crate) struct ConsumerHeartbeat<'a> {
     pub remote: SocketAddr,
     /// Settings of a gRPC client. `None` for a remoting client.
-    pub stated: Option<&'a Stated>,
+    pub stated: Option<&'a ClientSettings>,
     pub client_id: &'a str,
     pub language: Option<Language>,
     pub version: i32,
@@ -108,7 +108,7 @@ impl Cluster {
 
     /// Records the heartbeat of a consumer whose settings another proxy has, and reports it to other proxies. Returns
     /// false if no proxy reported the consumer. The call waits for a message in flight.
-    pub(crate) async fn heard_elsewhere(&self, group: &str, client_id: &str) -> bool {
+    pub(crate) async fn record_remote_heartbeat(&self, group: &str, client_id: &str) -> bool {
         let told = tokio::time::timeout(ON_ITS_WAY, self.consumers.wait_for(group, client_id));
         let told = if self.sync_topic.is_empty() { None } else { told.await.ok() };
         told.map(|data| self.take_over(data)).is_some()

@@ -5,10 +5,10 @@ mod forward;
 
 use std::sync::Arc;
 
-use auth::AnswerTime;
+use auth::ResponseTime;
 use broker::Refusal;
 use broker::api::{RouteForm, no_route, served_by_proxy};
-use net::{ConnectionHandle, Reply, Service};
+use net::{ConnectionHandle, Response, Service};
 use tokio::task::spawn_local;
 use wire::body::{ConsumerListByGroup, HeartbeatData};
 use wire::codes::{request, response};
@@ -42,7 +42,7 @@ impl Answers {
     fn admit(&self, command: &Command<'_>, connection: &ConnectionHandle) -> Result<(), Refusal> {
         let Some(users) = &self.cluster.users else { return Ok(()) };
         users.admit(client::now_ms(), command, connection, &self.cluster.name).map_err(|denied| {
-            if denied.answer != AnswerTime::Now {
+            if denied.response_time != ResponseTime::Now {
                 connection.abort();
             }
             denied.error.into()
@@ -114,14 +114,14 @@ impl Answers {
         }
         let form = RouteForm::new(command, self.route_address.as_deref(), connection.local());
         let (cluster, connection, head) =
-            (self.cluster.clone(), connection.clone(), command.reply(response::SUCCESS));
+            (self.cluster.clone(), connection.clone(), command.response(response::SUCCESS));
         let charge = connection.charge(topic.len() + WAITING_BYTES);
         spawn_local(async move {
             let found = cluster.route(&topic).await.map_err(refusal);
             let reply = match found.and_then(|route| route.ok_or_else(|| no_route(&topic))) {
-                Ok(route) => Reply { body: form.body(route.as_ref().clone()), ..Reply::default() },
+                Ok(route) => Response { body: form.body(route.as_ref().clone()), ..Response::default() },
                 Err(Refusal { code, remark, .. }) => {
-                    Reply { code, remark: Some(remark.into_owned()), ..Reply::default() }
+                    Response { code, remark: Some(remark.into_owned()), ..Response::default() }
                 }
             };
             give(&connection, head, reply);
@@ -180,9 +180,9 @@ impl Service for Answers {
             return;
         }
         match answer {
-            Ok(Some(body)) => command.reply(response::SUCCESS).write(out, &body),
+            Ok(Some(body)) => command.response(response::SUCCESS).write(out, &body),
             Ok(None) => {}
-            Err(refused) => command.reply(refused.code).remark(&refused.remark).write(out, b""),
+            Err(refused) => command.response(refused.code).remark(&refused.remark).write(out, b""),
         }
     }
 

@@ -23,7 +23,8 @@ pub enum Kind {
     Producer,
 }
 
-/// The clients of the remoting port. Their number is bounded by the connections that are accepted, and the groups of each here.
+/// The clients of the remoting port. The limit of accepted connections bounds the number of
+/// clients, and [`GROUPS_MAX`] bounds the groups of a client.
 #[derive(Default)]
 pub struct RemotingClients(Mutex<State>);
 

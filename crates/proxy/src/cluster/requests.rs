@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use broker::api::{Decision, PopRequest, PopStatus, Popped, PoppedMessage, RecallRequest, SendRequest};
 use grpc::messages::Code;
-use net::Reply;
+use net::Response;
 use tokio::task::JoinSet;
 use wire::codes::{request, response};
 use wire::frame::FrameWriter;
@@ -23,7 +23,7 @@ use crate::transaction_id::TransactionId;
 /// Time that a response may take in addition to the pop's wait.
 const MARGIN: Duration = Duration::from_secs(5);
 
-fn number<N: std::str::FromStr>(reply: &Reply, name: &str) -> Result<N> {
+fn number<N: std::str::FromStr>(reply: &Response, name: &str) -> Result<N> {
     reply.text(name).and_then(|text| text.parse().ok()).ok_or_else(|| malformed(name))
 }
 
@@ -138,7 +138,7 @@ impl Cluster {
         self: &Arc<Self>,
         code: i32,
         messages: impl Iterator<Item = (&'a PopRef<'a>, Option<(i64, bool)>)>,
-    ) -> Vec<Result<Reply>> {
+    ) -> Vec<Result<Response>> {
         let mut calls = JoinSet::new();
         let mut answers = Vec::new();
         for (index, (&PopRef { broker, message, lite_topic }, change)) in messages.enumerate() {
@@ -244,7 +244,7 @@ fn named<'a>(out: FrameWriter<'a>, &PopRef { broker, message, lite_topic }: &Pop
 
 /// Returns the new handle's times. `None` for an acknowledged message of an ordered pop, for which the response has
 /// no times.
-fn changed(reply: &Reply) -> Result<Option<Changed>> {
+fn changed(reply: &Response) -> Result<Option<Changed>> {
     if reply.text("popTime").is_none() {
         return Ok(None);
     }

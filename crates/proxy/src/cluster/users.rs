@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use auth::audit::Origin;
-use auth::{Attempt, Auth, AuthConfig, AuthError, Denied, Identity, Metadata, Request, Signed, StartError};
+use auth::{Attempt, Auth, AuthConfig, AuthError, Denial, Metadata, Request, Signable, StartError, Subject};
 use broker::api::needs_of_request;
 use client::AccessLists;
 use net::ConnectionHandle;
@@ -24,14 +24,14 @@ const FIRST_PERIOD: Duration = Duration::from_millis(200);
 
 /// Brokers whose lists of users are trusted without proof. A name server without authentication lists every broker
 /// that registers.
-pub(crate) enum Believed {
+pub(crate) enum TrustedBrokers {
     /// All brokers, because certificates are checked or by configuration.
     All,
     /// The brokers at these addresses.
     At(Vec<String>),
 }
 
-impl Believed {
+impl TrustedBrokers {
     /// The brokers that the setting `vostokUserBrokers` names; all when every server shows a certificate that is checked.
     pub(crate) fn new(text: &str, checks_servers: bool) -> Self {
         let names = text.split([';', ',']).map(str::trim).filter(|name| !name.is_empty());
@@ -59,7 +59,7 @@ impl Believed {
 /// The users and acls of the brokers.
 pub(crate) struct Users {
     auth: Auth,
-    believed: Believed,
+    believed: TrustedBrokers,
     are_known: AtomicBool,
 }
 
@@ -68,7 +68,7 @@ impl Users {
     ///
     /// # Errors
     /// Settings that stop a start.
-    pub(crate) fn new(config: &AuthConfig, believed: Believed) -> Result<Self, StartError> {
+    pub(crate) fn new(config: &AuthConfig, believed: TrustedBrokers) -> Result<Self, StartError> {
         Ok(Self { auth: Auth::kept_elsewhere(config)?, believed, are_known: AtomicBool::new(false) })
     }
 
@@ -79,7 +79,7 @@ impl Users {
         metadata: &Metadata<'_>,
         remote: SocketAddr,
         mark: &AtomicU64,
-    ) -> Result<Identity, Denied> {
+    ) -> Result<Subject, Denial> {
         let (origin, request) = (Origin::new(remote, 0), Request::Message(metadata.message));
         let attempt = Attempt { now_ms, origin, request, user: metadata.user(), mark };
         self.verified(attempt, || self.auth.verify_grpc(metadata))
@@ -93,11 +93,11 @@ impl Users {
         command: &Command<'_>,
         connection: &ConnectionHandle,
         cluster: &str,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Denial> {
         let user = command.fields.text(auth::ACCESS_KEY).unwrap_or_default();
         let (origin, request) = (Origin::new(connection.remote(), 0), Request::Code(command.code));
         let attempt = Attempt { now_ms, origin, request, user, mark: connection.mark() };
-        let sender = self.verified(attempt, || self.auth.verify(&Signed::from(command)))?;
+        let sender = self.verified(attempt, || self.auth.verify(&Signable::from(command)))?;
         let needs = || needs_of_request(command, cluster, self.auth.settings().is_strict);
         Ok(self.auth.authorize(now_ms, (&sender, request), origin, needs)?)
     }
@@ -106,8 +106,8 @@ impl Users {
     fn verified(
         &self,
         attempt: Attempt<'_>,
-        verify: impl FnOnce() -> Result<Identity, AuthError>,
-    ) -> Result<Identity, Denied> {
+        verify: impl FnOnce() -> Result<Subject, AuthError>,
+    ) -> Result<Subject, Denial> {
         if !self.are_known.load(Ordering::Acquire) {
             return Err(AuthError::Invalid("the proxy has not read the users of the brokers yet").into());
         }
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn brokers_are_believed_by_name_or_with_checked_certificates() {
         let is_believed =
-            |text, checks_servers| Believed::new(text, checks_servers).includes("10.0.0.1:10911");
+            |text, checks_servers| TrustedBrokers::new(text, checks_servers).includes("10.0.0.1:10911");
         assert!(!is_believed("", false) && !is_believed("10.0.0.2:10911", false));
         assert!(is_believed("10.0.0.2:10911; 10.0.0.1:10911", false) && is_believed("*", false));
         assert!(is_believed("", true) && is_believed("10.0.0.2:10911", true));
@@ -214,7 +214,8 @@ mod tests {
         config.set("authenticationEnabled", "true");
         let class = "org.apache.rocketmq.proxy.auth.ProxyAuthenticationMetadataProvider";
         config.set("authenticationMetadataProvider", class);
-        let (users, mut last) = (Users::new(&config, Believed::new("", false)).unwrap(), Last::default());
+        let (users, mut last) =
+            (Users::new(&config, TrustedBrokers::new("", false)).unwrap(), Last::default());
         let mut take = |broker: &str, password: &str, version: &str| {
             let text = format!(r#"[{{"username":"alice"{password}}}]"#);
             let (broker, version) = (broker.to_owned(), version.to_owned());

@@ -1,7 +1,7 @@
 use broker::api::Caller;
 use bytes::Bytes;
 use grpc::messages::{Code, Duration, Encoding, Message, Resource, SystemProperties, Timestamp};
-use wire::record::{Fields, RecordView, encode, sys_flag};
+use wire::record::{RecordFields, RecordView, encode, sys_flag};
 
 use super::*;
 use crate::config::Config;
@@ -9,7 +9,7 @@ use crate::config::Config;
 const NOW: i64 = 1_700_000_000_000;
 
 fn caller() -> Caller {
-    Caller { remote: "10.0.0.1:5".parse().unwrap(), version: 0, user: broker::api::Identity::Off }
+    Caller { remote: "10.0.0.1:5".parse().unwrap(), version: 0, user: broker::api::Subject::Off }
 }
 
 fn sent(change: impl FnOnce(&mut Message, &mut SystemProperties)) -> Message {
@@ -33,7 +33,7 @@ fn back(message: &Message) -> Message {
 /// Returns the message as it returns from the log with this `sysFlag`.
 fn stored(message: &Message, sys_flag: i32) -> Message {
     let outgoing = outgoing(message, &caller(), NOW);
-    let fields = Fields {
+    let fields = RecordFields {
         topic: "T",
         queue_id: 3,
         flag: 0,

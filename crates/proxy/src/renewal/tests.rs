@@ -1,4 +1,4 @@
-use broker::api::{Caller, Identity};
+use broker::api::{Caller, Subject};
 
 use super::*;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ fn handle(pop_ms: i64, invisible_ms: i64) -> String {
 fn fixture() -> Fixture {
     let registry = Registry::new(10, 5);
     let remote = "127.0.0.1:5".parse().unwrap();
-    let client = registry.enter("c", &Caller { remote, version: 0, user: Identity::Off }).unwrap();
+    let client = registry.enter("c", &Caller { remote, version: 0, user: Subject::Off }).unwrap();
     Fixture { renewals: Renewals::new(&Config::default()), registry, client }
 }
 
@@ -36,8 +36,8 @@ impl Fixture {
 
     fn take(&self, handle: &str) -> Option<String> {
         match self.renewals.take(&self.client, handle)? {
-            Taken::Now(handle) => Some(handle),
-            Taken::Later(mut handle) => handle.try_recv().ok(),
+            NewestHandle::Now(handle) => Some(handle),
+            NewestHandle::Later(mut handle) => handle.try_recv().ok(),
         }
     }
 }
@@ -75,7 +75,8 @@ fn an_acknowledgement_waits_for_the_change_under_way() {
     let fixture = fixture();
     fixture.renew(&handle(0, 60_000));
     let change = fixture.due(50_000);
-    let Some(Taken::Later(mut newest)) = fixture.renewals.take(&fixture.client, &handle(0, 60_000)) else {
+    let Some(NewestHandle::Later(mut newest)) = fixture.renewals.take(&fixture.client, &handle(0, 60_000))
+    else {
         panic!()
     };
     assert!(newest.try_recv().is_err());

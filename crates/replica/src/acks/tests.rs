@@ -5,15 +5,20 @@ fn config(mode: Mode, in_sync_replicas: u32) -> AckConfig {
     AckConfig { mode, in_sync_replicas, ..AckConfig::default() }
 }
 
-fn need(config: AckConfig, alive: u32, in_sync: u32) -> Result<Need, AckStatus> {
+fn need(config: AckConfig, alive: u32, in_sync: u32) -> Result<AckRequirement, AckStatus> {
     config.need(Replicas { alive, in_sync })
 }
 
-const NOT_ENOUGH: Result<Need, AckStatus> = Err(AckStatus::InSyncReplicasNotEnough);
+const NOT_ENOUGH: Result<AckRequirement, AckStatus> = Err(AckStatus::InSyncReplicasNotEnough);
 
 #[test]
 fn a_classic_master_waits_only_for_two_and_more() {
-    for (wanted, expected) in [(0, Need::Master), (1, Need::Master), (2, Need::Acks(2)), (3, Need::Acks(3))] {
+    for (wanted, expected) in [
+        (0, AckRequirement::Master),
+        (1, AckRequirement::Master),
+        (2, AckRequirement::Acks(2)),
+        (3, AckRequirement::Acks(3)),
+    ] {
         assert_eq!(need(config(Mode::Classic, wanted), 1, 1), Ok(expected), "whoever is connected");
     }
 }
@@ -21,15 +26,15 @@ fn a_classic_master_waits_only_for_two_and_more() {
 #[test]
 fn a_group_with_an_acting_master_refuses_when_too_few_are_in_sync() {
     let strict = config(Mode::ActingMaster, 2);
-    assert_eq!(need(strict, 2, 2), Ok(Need::Acks(2)));
+    assert_eq!(need(strict, 2, 2), Ok(AckRequirement::Acks(2)));
     assert_eq!(need(strict, 2, 1), NOT_ENOUGH);
     assert_eq!(need(strict, 1, 2), NOT_ENOUGH, "the name servers know only the master");
     let auto = AckConfig { is_auto: true, ..config(Mode::ActingMaster, 3) };
-    assert_eq!(need(auto, 3, 3), Ok(Need::Acks(3)));
-    assert_eq!(need(auto, 3, 2), Ok(Need::Acks(2)));
-    assert_eq!(need(auto, 3, 1), Ok(Need::Master));
+    assert_eq!(need(auto, 3, 3), Ok(AckRequirement::Acks(3)));
+    assert_eq!(need(auto, 3, 2), Ok(AckRequirement::Acks(2)));
+    assert_eq!(need(auto, 3, 1), Ok(AckRequirement::Master));
     let auto = AckConfig { min_in_sync_replicas: 2, ..auto };
-    assert_eq!(need(auto, 3, 2), Ok(Need::Acks(2)));
+    assert_eq!(need(auto, 3, 2), Ok(AckRequirement::Acks(2)));
     assert_eq!(need(auto, 3, 1), NOT_ENOUGH);
 }
 
@@ -37,12 +42,12 @@ fn a_group_with_an_acting_master_refuses_when_too_few_are_in_sync() {
 fn controller_mode_tests_the_size_of_the_set_first() {
     let two = AckConfig { min_in_sync_replicas: 2, ..config(Mode::Controller, 2) };
     assert_eq!(need(two, 3, 1), NOT_ENOUGH);
-    assert_eq!(need(two, 3, 2), Ok(Need::Acks(2)));
+    assert_eq!(need(two, 3, 2), Ok(AckRequirement::Acks(2)));
     let all = AckConfig { is_all_ack: true, ..two };
     assert_eq!(need(all, 3, 1), NOT_ENOUGH);
-    assert_eq!(need(all, 3, 2), Ok(Need::All));
+    assert_eq!(need(all, 3, 2), Ok(AckRequirement::All));
     let alone = AckConfig { is_all_ack: true, ..config(Mode::Controller, 1) };
-    assert_eq!(need(alone, 3, 1), Ok(Need::All));
+    assert_eq!(need(alone, 3, 1), Ok(AckRequirement::All));
 }
 
 #[test]
@@ -76,21 +81,21 @@ proptest! {
         adds in proptest::collection::vec((0..50_u64, 0..3_u32, 1..100_u64), 1..40),
         steps in proptest::collection::vec((0..60_u64, 0..30_u64), 1..10),
     ) {
-        let mut waits = Waits::default();
-        let needs = [Need::Acks(2), Need::Acks(3), Need::All];
+        let mut waits = PendingResponses::default();
+        let needs = [AckRequirement::Acks(2), AckRequirement::Acks(3), AckRequirement::All];
         for (number, (end, need, deadline_ms)) in (0..).zip(&adds) {
-            let wait = Wait { ticket: Ticket(number), end: LogOffset::new(*end), need: needs[*need as usize] };
+            let wait = PendingResponse { ticket: Ticket(number), end: LogOffset::new(*end), need: needs[*need as usize] };
             waits.add(wait, *deadline_ms);
         }
         let mut answered = Vec::new();
         let mut now_ms = 0;
         for (reached, later_ms) in steps {
-            let reached_of = |need| Some(LogOffset::new(if need == Need::All { reached / 2 } else { reached }));
+            let reached_of = |need| Some(LogOffset::new(if need == AckRequirement::All { reached / 2 } else { reached }));
             waits.take_reached(reached_of, |ticket| answered.push(ticket));
             for ticket in &answered {
                 let (end, need, _) = adds[usize::try_from(ticket.0).expect("small")];
                 let need = needs[need as usize];
-                prop_assert!(need != Need::All || end <= 60, "{need:?}");
+                prop_assert!(need != AckRequirement::All || end <= 60, "{need:?}");
             }
             now_ms += later_ms;
             let mut late = Vec::new();

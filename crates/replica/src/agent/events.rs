@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Identity, IdentityError};
+use super::{BrokerIdentity, IdentityError};
 use crate::in_sync::{CommittedSet, SetEpoch};
-use crate::roster::{Answer, Request};
+use crate::roster::{ControllerResponse, Request};
 use wire::ha::{BrokerId, Epoch};
 
 /// Names a call to a controller. The agent chooses the numbers.
@@ -16,11 +16,11 @@ pub struct CallId(pub u64);
 pub enum AgentEvent {
     /// The broker starts with the content of its identity file, or of the temporary identity file if there is no
     /// other.
-    Start(Option<Identity>),
+    Start(Option<BrokerIdentity>),
     /// A controller named the leader. `None` if it did not respond or knows no leader.
     Leader(CallId, Option<String>),
     /// A controller answered; `None` when no answer came in time.
-    Answered(CallId, Option<Answer>),
+    Answered(CallId, Option<ControllerResponse>),
     /// The identity file is on disk.
     Saved,
     /// A notice of an election with this epoch arrived (request 1008). Any host that reaches the broker's port can
@@ -46,7 +46,7 @@ pub enum AgentAction {
     Heartbeat(BrokerId),
     /// Write the identity to its file, sync, and report [`AgentEvent::Saved`]. An identity with a check code belongs
     /// into the temporary file. An identity without a check code replaces both files.
-    Save(Identity),
+    Save(BrokerIdentity),
     /// Become master. Steps in this order:
     /// - End the slave's machine and its connections.
     /// - Cut an incomplete record.

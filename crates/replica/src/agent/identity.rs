@@ -6,7 +6,7 @@ use wire::ha::BrokerId;
 
 /// The id of a broker, as its file keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct BrokerIdentity {
     /// Cluster of the broker.
     pub cluster: String,
     /// Name of its broker set.
@@ -33,7 +33,7 @@ pub enum IdentityError {
     },
 }
 
-impl Identity {
+impl BrokerIdentity {
     /// The text of `brokerIdentity`, or with a check code that of `brokerIdentity-temp`.
     pub fn to_file(&self) -> String {
         let Self { cluster, name, broker, check_code } = self;

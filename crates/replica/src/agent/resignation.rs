@@ -11,7 +11,7 @@
 
 use super::{Agent, AgentAction, CallId};
 use crate::in_sync::PROPOSAL_LIFE_MAX_MS;
-use crate::roster::{Answer, Election, Request};
+use crate::roster::{ControllerResponse, Election, Request};
 use std::collections::BTreeSet;
 use wire::codes::response;
 use wire::ha::BrokerId;
@@ -107,7 +107,7 @@ impl Agent {
     }
 
     /// Processes the response to a resignation. After a failure the next member is named while the disk stalls.
-    pub(super) fn resigned(&mut self, now_ms: u64, answer: Option<Answer>) {
+    pub(super) fn resigned(&mut self, now_ms: u64, answer: Option<ControllerResponse>) {
         self.resignation.call = None;
         // Asks for the master at once, also without an answer.
         self.next_step_ms = self.next_step_ms.min(now_ms);

@@ -20,7 +20,7 @@ fn mastership(words: &[&str]) -> Mastership {
     Mastership { master, epoch: Epoch::new(small(words[1])), in_sync, members: BTreeMap::new() }
 }
 
-fn answer(words: &[&str]) -> Option<Answer> {
+fn answer(words: &[&str]) -> Option<ControllerResponse> {
     let code = words[0].parse().ok()?;
     let content = match words.get(1) {
         Some(&"id") => Content::NextId(id(words[2])),
@@ -28,14 +28,14 @@ fn answer(words: &[&str]) -> Option<Answer> {
         Some(&"set") => Content::Set(mastership(&["none", "0", words[2], words[3]]).in_sync),
         _ => Content::None,
     };
-    Some(Answer { code, remark: None, content })
+    Some(ControllerResponse { code, remark: None, content })
 }
 
 fn event(words: &[&str]) -> AgentEvent {
     let call = |word: usize| CallId(number(words[word]));
     match words[0] {
         "start" => {
-            AgentEvent::Start(words.get(1).map(|text| Identity::from_file(text).expect("an identity")))
+            AgentEvent::Start(words.get(1).map(|text| BrokerIdentity::from_file(text).expect("an identity")))
         }
         "leader" => AgentEvent::Leader(call(1), (words[2] != "none").then(|| words[2].to_owned())),
         "answer" => AgentEvent::Answered(call(1), answer(&words[2..])),
@@ -160,14 +160,14 @@ fn a_broker_learns_that_the_controllers_do_not_know_it() {
 #[test]
 fn identity_files_are_those_of_java() {
     let java = "DefaultCluster#broker-a#2";
-    let identity = Identity::from_file(java).expect("an identity");
+    let identity = BrokerIdentity::from_file(java).expect("an identity");
     assert_eq!((identity.broker, identity.check_code.as_deref()), (BrokerId::new(2), None));
     assert_eq!(identity.to_file(), java);
     let java = "DefaultCluster#broker-a#2#10.0.0.9:10911;1700000000123";
-    let identity = Identity::from_file(java).expect("an identity");
+    let identity = BrokerIdentity::from_file(java).expect("an identity");
     assert_eq!(identity.check_code.as_deref(), Some("10.0.0.9:10911;1700000000123"));
     assert_eq!(identity.to_file(), java);
     for text in ["", "c#a", "c#a#x", "c#a#-1", "c#a#1#code#more"] {
-        assert_eq!(Identity::from_file(text), Err(IdentityError::Format(text.to_owned())));
+        assert_eq!(BrokerIdentity::from_file(text), Err(IdentityError::Format(text.to_owned())));
     }
 }

@@ -1,7 +1,7 @@
 //! Part of the replicated log that a controller has in memory: the entries behind the newest snapshot. The shell
 //! stores them on disk as [`Record`]s.
 
-use super::record::{Entry, Hard, Record, Snapshot};
+use super::record::{Entry, Record, Snapshot, Vote};
 use raft::eraftpb::{self, ConfState};
 use raft::{Error, GetEntriesContext, RaftState, StorageError};
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// Log of a controller.
 pub(super) struct Log {
     voters: Vec<u64>,
-    hard: Hard,
+    hard: Vote,
     snapshot: Snapshot,
     entries: VecDeque<Entry>,
     bytes: usize,
@@ -18,7 +18,7 @@ pub(super) struct Log {
 impl Log {
     /// The log that these records describe, in the order in which they were saved.
     pub(super) fn new(voters: Vec<u64>, records: impl IntoIterator<Item = Record>) -> Self {
-        let (hard, snapshot) = (Hard::default(), Snapshot::default());
+        let (hard, snapshot) = (Vote::default(), Snapshot::default());
         let mut log = Self { voters, hard, snapshot, entries: VecDeque::new(), bytes: 0 };
         for record in records {
             log.save(&record);

@@ -24,7 +24,7 @@ const ENTRIES_MAX: u32 = 100_000;
 
 /// Vote of a controller, and its committed index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Hard {
+pub struct Vote {
     /// The newest term that the controller knows.
     pub term: u64,
     /// Id of the voted controller in that term. Zero for no vote.
@@ -59,7 +59,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// Term, vote and commit. Replaces the preceding value.
-    Hard(Hard),
+    Hard(Vote),
     /// Replaces the entries from its index on.
     Entry(Entry),
     /// Replaces all entries before it in the file.
@@ -87,10 +87,10 @@ impl Record {
 
     /// Decodes the records of a save. Returns `None` if the bytes are not records.
     pub fn decode_all(bytes: &[u8]) -> Option<Vec<Self>> {
-        let (mut rest, mut records) = (Rest(bytes), Vec::new());
+        let (mut rest, mut records) = (Cursor(bytes), Vec::new());
         while records.is_empty() || !rest.0.is_empty() {
             records.push(match rest.byte()? {
-                0 => Self::Hard(Hard { term: rest.number()?, vote: rest.number()?, commit: rest.number()? }),
+                0 => Self::Hard(Vote { term: rest.number()?, vote: rest.number()?, commit: rest.number()? }),
                 1 => Self::Entry(rest.entry()?),
                 2 => Self::Snapshot(rest.snapshot()?),
                 _ => return None,
@@ -117,9 +117,9 @@ fn put_piece(out: &mut Vec<u8>, index: u64, term: u64, data: &[u8]) {
 }
 
 /// Bytes that are not read yet.
-struct Rest<'a>(&'a [u8]);
+struct Cursor<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> Cursor<'a> {
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
@@ -185,7 +185,7 @@ pub(super) fn encode(message: &eraftpb::Message) -> Vec<u8> {
 
 /// Decodes the message of a peer. `None` if the bytes are invalid, or a peer never sends such a message.
 pub(super) fn decode(bytes: &[u8], voters: &ConfState) -> Option<eraftpb::Message> {
-    let mut rest = Rest(bytes);
+    let mut rest = Cursor(bytes);
     if rest.byte()? != LAYOUT {
         return None;
     }
@@ -235,15 +235,15 @@ fn kind(number: u8) -> Option<MessageType> {
     .find(|kind| *kind as i32 == i32::from(number))
 }
 
-impl From<Hard> for HardState {
-    fn from(hard: Hard) -> Self {
+impl From<Vote> for HardState {
+    fn from(hard: Vote) -> Self {
         let mut state = Self::default();
         (state.term, state.vote, state.commit) = (hard.term, hard.vote, hard.commit);
         state
     }
 }
 
-impl From<&HardState> for Hard {
+impl From<&HardState> for Vote {
     fn from(state: &HardState) -> Self {
         Self { term: state.term, vote: state.vote, commit: state.commit }
     }

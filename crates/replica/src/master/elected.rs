@@ -6,7 +6,7 @@ use crate::in_sync::{Ack, CommittedSet, InSync, InSyncConfig, LogState};
 use crate::transfer::LogRange;
 use std::collections::BTreeSet;
 use wire::ha::classic::Header;
-use wire::ha::switch::{EPOCH_ENTRIES_MAX, Handshake, HandshakeReply, TransferHeader};
+use wire::ha::switch::{EPOCH_ENTRIES_MAX, Handshake, HandshakeResponse, TransferHeader};
 use wire::ha::{BrokerId, EpochStart, FrameHead};
 use wire::units::LogOffset;
 
@@ -27,7 +27,7 @@ pub struct MasterStart {
 
 /// State of an election: epochs of the log, and the in-sync set.
 #[derive(Clone, Debug)]
-pub struct Elected {
+pub struct ElectionState {
     pub(super) own: BrokerId,
     epochs: EpochList,
     pub(super) in_sync: InSync,
@@ -37,7 +37,7 @@ pub struct Elected {
     pub(super) heirs: BTreeSet<BrokerId>,
 }
 
-impl Elected {
+impl ElectionState {
     pub(super) fn new(now_ms: u64, config: InSyncConfig, start: MasterStart) -> Self {
         assert!(start.confirm <= start.log.end, "what is confirmed is in the log");
         assert!(start.epochs.last().is_some(), "a master has begun its epoch");
@@ -92,11 +92,11 @@ impl Elected {
     }
 
     /// Returns the reply to the handshake of a new slave.
-    pub(super) fn greet(&mut self, now_ms: u64, handshake: Handshake, end: LogOffset) -> HandshakeReply {
+    pub(super) fn greet(&mut self, now_ms: u64, handshake: Handshake, end: LogOffset) -> HandshakeResponse {
         self.in_sync.connect(now_ms, handshake.broker_id, handshake.is_learner);
         let entries = self.epochs.entries();
         let epochs = entries[entries.len().saturating_sub(EPOCH_ENTRIES_MAX)..].to_vec();
-        HandshakeReply { end, epochs }
+        HandshakeResponse { end, epochs }
     }
 
     /// Takes a slave's report about a log that ends at `end`.

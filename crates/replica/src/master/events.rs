@@ -1,13 +1,13 @@
 //! Events and actions of a master.
 
 use super::HostId;
-use crate::acks::{AckStatus, Ticket, Wait};
+use crate::acks::{AckStatus, PendingResponse, Ticket};
 use crate::close::CloseReason;
 use crate::epochs::EpochList;
 use crate::in_sync::{CommittedSet, SetEpoch};
 use crate::transfer::{LogRange, PeerId, Warning};
 use std::collections::BTreeSet;
-use wire::ha::switch::{Handshake, HandshakeReply, SlaveFrame};
+use wire::ha::switch::{Handshake, HandshakeResponse, SlaveFrame};
 use wire::ha::{BrokerId, Epoch, FrameError, FrameHead};
 use wire::units::LogOffset;
 
@@ -34,7 +34,7 @@ pub enum MasterEvent {
     /// position.
     Flushed(LogOffset),
     /// An answer waits for replicas.
-    Wait(Wait),
+    Wait(PendingResponse),
     /// The controller has committed an in-sync set, in its answer to a proposal or seen by a poll.
     SetCommitted(CommittedSet),
     /// The controller has refused the proposal explicitly.
@@ -63,7 +63,7 @@ impl MasterEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterAction {
     /// Write the reply to the connection, in one write.
-    Reply(PeerId, HandshakeReply),
+    HandshakeResponse(PeerId, HandshakeResponse),
     /// Write this head and its piece of the log to the connection. Report [`MasterEvent::Sent`] when the connection
     /// took it. A piece without bytes is a heartbeat.
     Send(PeerId, FrameHead),

@@ -127,7 +127,7 @@ pub enum Content {
 
 /// An answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ControllerResponse {
     /// The response code.
     pub code: i32,
     /// The remark of an answer that is no success.
@@ -140,12 +140,12 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The answer.
-    pub answer: Answer,
+    pub answer: ControllerResponse,
     /// The changes. Without any the answer may leave at once.
     pub changes: Vec<Change>,
 }
 
-impl Answer {
+impl ControllerResponse {
     pub(super) fn ok(content: Content) -> Self {
         Self { code: response::SUCCESS, remark: None, content }
     }
@@ -155,14 +155,14 @@ impl Answer {
     }
 }
 
-impl From<Answer> for Decision {
-    fn from(answer: Answer) -> Self {
+impl From<ControllerResponse> for Decision {
+    fn from(answer: ControllerResponse) -> Self {
         Self { answer, changes: Vec::new() }
     }
 }
 
 fn refuse(code: i32, remark: impl Into<String>) -> Decision {
-    Answer::refuse(code, remark).into()
+    ControllerResponse::refuse(code, remark).into()
 }
 
 fn not_registered(name: &str, broker: BrokerId) -> Decision {
@@ -200,8 +200,8 @@ impl Mastership {
 
 impl Roster {
     /// The id that the next broker of a set should apply for (request 1012).
-    pub fn next_id(&self, name: &str) -> Answer {
-        Answer::ok(Content::NextId(self.set(name).map_or(BrokerId::FIRST, |set| set.next_id)))
+    pub fn next_id(&self, name: &str) -> ControllerResponse {
+        ControllerResponse::ok(Content::NextId(self.set(name).map_or(BrokerId::FIRST, |set| set.next_id)))
     }
 
     /// Assigns an id to a broker (request 1013). A repeated request with the same check code succeeds.
@@ -225,7 +225,7 @@ impl Roster {
             broker,
             details: Broker { address, check_code: check_code.to_owned() },
         };
-        Decision { answer: Answer::ok(Content::None), changes: vec![change] }
+        Decision { answer: ControllerResponse::ok(Content::None), changes: vec![change] }
     }
 
     /// Registers a broker (request 1003). The response names the master only if it is alive.
@@ -246,7 +246,7 @@ impl Roster {
         }
         let mut mastership = Mastership::of(&self.set_after(name, &changes));
         mastership.master = mastership.master.filter(|(master, _)| lives.is_alive(now_ms, name, *master));
-        Decision { answer: Answer::ok(Content::Master(mastership)), changes }
+        Decision { answer: ControllerResponse::ok(Content::Master(mastership)), changes }
     }
 
     /// Replaces the in-sync set (request 1001).
@@ -292,7 +292,7 @@ impl Roster {
         }
         let changes = vec![Change::SetAltered { name: name.clone(), members: members.clone() }];
         let altered = self.set_after(name, &changes).in_sync;
-        Decision { answer: Answer::ok(Content::Set(altered)), changes }
+        Decision { answer: ControllerResponse::ok(Content::Set(altered)), changes }
     }
 
     /// Elects a master (request 1002). `may_lose` allows brokers outside the in-sync set (`enableElectUncleanMaster`).
@@ -325,19 +325,19 @@ impl Roster {
                 );
                 let content = Content::Master(Mastership::of(set));
                 let code = response::CONTROLLER_MASTER_STILL_EXIST;
-                Answer { code, remark: Some(remark), content }.into()
+                ControllerResponse { code, remark: Some(remark), content }.into()
             }
             Some(winner) => {
                 let changes = vec![Change::Elected { name: name.clone(), master: Some(winner) }];
                 let elected = Mastership::of(&self.set_after(name, &changes));
-                Decision { answer: Answer::ok(Content::Master(elected)), changes }
+                Decision { answer: ControllerResponse::ok(Content::Master(elected)), changes }
             }
             None if broker.is_some() => {
                 refuse(response::CONTROLLER_ELECT_MASTER_FAILED, "Failed to elect a new master")
             }
             None => {
                 let remark = "Old master has down and failed to elect a new broker master";
-                let answer = Answer::refuse(response::CONTROLLER_MASTER_NOT_AVAILABLE, remark);
+                let answer = ControllerResponse::refuse(response::CONTROLLER_MASTER_NOT_AVAILABLE, remark);
                 let changes = set.master.map(|_| Change::Elected { name: name.clone(), master: None });
                 Decision { answer, changes: changes.into_iter().collect() }
             }
@@ -345,10 +345,10 @@ impl Roster {
     }
 
     /// Returns the master (request 1004).
-    pub fn replica_info(&self, name: &str) -> Answer {
+    pub fn replica_info(&self, name: &str) -> ControllerResponse {
         match self.set(name) {
-            Some(set) => Answer::ok(Content::Master(Mastership::of(set))),
-            None => Answer::refuse(
+            Some(set) => ControllerResponse::ok(Content::Master(Mastership::of(set))),
+            None => ControllerResponse::refuse(
                 response::CONTROLLER_BROKER_METADATA_NOT_EXIST,
                 "Broker metadata is not existed",
             ),
@@ -356,7 +356,7 @@ impl Roster {
     }
 
     /// Returns the state of the broker sets with these names (request 1006). Unknown sets are left out.
-    pub fn sync_state(&self, now_ms: u64, lives: &Lives, names: &[String]) -> Answer {
+    pub fn sync_state(&self, now_ms: u64, lives: &Lives, names: &[String]) -> ControllerResponse {
         let known = names.iter().filter_map(|name| self.set(name).map(|set| (name, set)));
         let replicas_of = |(name, set): (&String, &BrokerSet)| {
             let status = |(id, broker): (&BrokerId, &Broker)| {
@@ -372,7 +372,7 @@ impl Roster {
             };
             (name.clone(), (Mastership::of(set), set.brokers.iter().map(status).collect()))
         };
-        Answer::ok(Content::Replicas(known.map(replicas_of).collect()))
+        ControllerResponse::ok(Content::Replicas(known.map(replicas_of).collect()))
     }
 
     /// Removes brokers (request 1011).
@@ -405,7 +405,7 @@ impl Roster {
             return invalid(format!("Broker {name} is not existed,clean broker data failure."));
         }
         let changes = vec![Change::Cleaned { name: name.clone(), brokers }];
-        Decision { answer: Answer::ok(Content::None), changes }
+        Decision { answer: ControllerResponse::ok(Content::None), changes }
     }
 
     /// Imports a set from another group of controllers. An existing set with a newer election stays, because its
@@ -419,7 +419,7 @@ impl Roster {
             return refuse(response::CONTROLLER_INVALID_REQUEST, remark);
         }
         let changes = vec![Change::Imported { name: name.to_owned(), set: set.clone() }];
-        Decision { answer: Answer::ok(Content::None), changes }
+        Decision { answer: ControllerResponse::ok(Content::None), changes }
     }
 
     /// Returns a set with the changes applied.

@@ -4,7 +4,7 @@
 //! Requests about a broker set are decided one after the other. Each waits until the changes of the preceding request
 //! are committed, so that every decision is based on a current table.
 
-use super::decide::{AlterSet, Answer, Clean, Decision, Election, Mastership, Registration};
+use super::decide::{AlterSet, Clean, ControllerResponse, Decision, Election, Mastership, Registration};
 use super::live::{ConnectionId, Heartbeat, Lives};
 use super::table::{BrokerSet, Change, Roster};
 use crate::timer::Timer;
@@ -99,7 +99,7 @@ pub enum LeaderEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaderAction {
     /// Send the answer.
-    Answer(RequestId, Answer),
+    Answer(RequestId, ControllerResponse),
     /// Propose the changes to consensus, and report the result.
     Propose(ProposalId, Vec<Change>),
     /// Notify the broker at this address of the current master (request 1008).
@@ -115,7 +115,7 @@ pub enum LeaderAction {
 struct Queue {
     /// Proposal in flight, and the response that leaves when it is committed. The request is `None` for the
     /// controller's own proposal.
-    under_way: Option<(ProposalId, Option<RequestId>, Answer)>,
+    under_way: Option<(ProposalId, Option<RequestId>, ControllerResponse)>,
     waiting: VecDeque<(Option<RequestId>, Request)>,
 }
 
@@ -223,7 +223,7 @@ impl Leader {
         match id {
             Some(id) if queue.waiting.len() >= QUEUE_MAX => {
                 let remark = format!("{QUEUE_MAX} requests about broker-set {name} wait already");
-                out.push(LeaderAction::Answer(id, Answer::refuse(response::SYSTEM_BUSY, remark)));
+                out.push(LeaderAction::Answer(id, ControllerResponse::refuse(response::SYSTEM_BUSY, remark)));
             }
             _ => queue.waiting.push_back((id, request)),
         }
@@ -369,8 +369,8 @@ impl Leader {
 
 /// The answer of a controller that does not lead (`ControllerRequestProcessor`). After a proposal it leaves open whether the
 /// changes are committed.
-fn not_leader() -> Answer {
-    Answer::refuse(response::CONTROLLER_NOT_LEADER, "The controller is not in leader state")
+fn not_leader() -> ControllerResponse {
+    ControllerResponse::refuse(response::CONTROLLER_NOT_LEADER, "The controller is not in leader state")
 }
 
 /// Returns the action that logs a loss of messages, if the change elects a master outside the in-sync set.

@@ -8,7 +8,7 @@ use super::{Slave, SlaveAction, Stage};
 use crate::close::CloseReason;
 use crate::epochs::EpochList;
 use wire::ha::EpochStart;
-use wire::ha::switch::{Handshake, HandshakeReply, TransferHeader};
+use wire::ha::switch::{Handshake, HandshakeResponse, TransferHeader};
 use wire::units::LogOffset;
 
 /// Additional pause in milliseconds if the logs have no common epoch (`processReadResult`).
@@ -31,7 +31,7 @@ pub struct SlaveStart {
 
 /// Epochs and confirm offsets of a slave of an elected master.
 #[derive(Clone, Debug)]
-pub(super) struct OfElected {
+pub(super) struct EpochState {
     pub(super) handshake: Handshake,
     pub(super) epochs: EpochList,
     /// The master's epochs, from its reply.
@@ -41,7 +41,7 @@ pub(super) struct OfElected {
     master_confirm: LogOffset,
 }
 
-impl OfElected {
+impl EpochState {
     pub(super) fn new(start: SlaveStart) -> Self {
         Self {
             handshake: start.handshake,
@@ -96,7 +96,7 @@ impl Slave {
     }
 
     /// Finds the part of this log that the master has too (`doTruncate`).
-    pub(super) fn reply(&mut self, now_ms: u64, reply: HandshakeReply, out: &mut Vec<SlaveAction>) {
+    pub(super) fn reply(&mut self, now_ms: u64, reply: HandshakeResponse, out: &mut Vec<SlaveAction>) {
         let (Some(of_elected), Stage::Greeting) = (&mut self.of_elected, self.stage) else {
             let reason = CloseReason::OutOfOrder { expected: "a transfer", found: "a handshake reply" };
             return self.close(now_ms, reason, out);

@@ -1,4 +1,4 @@
-use crate::acks::{AckConfig, AckStatus, Need, Ticket, Wait};
+use crate::acks::{AckConfig, AckRequirement, AckStatus, PendingResponse, Ticket};
 use crate::master::{HostId, Master, MasterAction, MasterConfig, MasterEvent};
 use crate::slave::{Slave, SlaveEvent};
 use crate::slave_log::{Attempt, SlaveConfig};
@@ -32,12 +32,12 @@ fn master_event(words: &[&str]) -> MasterEvent {
         "sent" => MasterEvent::Sent(peer(1)),
         "closed" => MasterEvent::Closed(peer(1)),
         "log" => MasterEvent::Log(LogRange { minimum: offset(words[1]), end: offset(words[2]) }),
-        "wait" => MasterEvent::Wait(Wait {
+        "wait" => MasterEvent::Wait(PendingResponse {
             ticket: Ticket(number(words[1])),
             end: offset(words[2]),
             need: match words[3] {
-                "all" => Need::All,
-                acks => Need::Acks(u32::try_from(number(acks)).expect("small")),
+                "all" => AckRequirement::All,
+                acks => AckRequirement::Acks(u32::try_from(number(acks)).expect("small")),
             },
         }),
         "timer" => MasterEvent::Timer,
@@ -97,7 +97,7 @@ fn a_slave_that_comes_again_counts_once() {
     let mut master = Master::classic(config(), LogRange { minimum: at(0), end: at(1_000) });
     let mut reached = |event| {
         master.step(0, event, &mut Vec::new());
-        master.reached(Need::Acks(3))
+        master.reached(AckRequirement::Acks(3))
     };
     reached(MasterEvent::Connected(PeerId(1), HostId(1)));
     assert_eq!(reached(MasterEvent::Reported(PeerId(1), at(1_000))), None);
@@ -237,7 +237,7 @@ proptest! {
                 }
                 Chance::Wait(position, need) => {
                     waiting.insert(Ticket(number), (position.min(end), need, now_ms + 3_000));
-                    MasterEvent::Wait(Wait { ticket: Ticket(number), end: at(position.min(end)), need: Need::Acks(need) })
+                    MasterEvent::Wait(PendingResponse { ticket: Ticket(number), end: at(position.min(end)), need: AckRequirement::Acks(need) })
                 }
                 Chance::Pass(ms) => {
                     now_ms += ms;

@@ -1,4 +1,4 @@
-use crate::acks::{AckConfig, Mode, Need, Ticket, Wait};
+use crate::acks::{AckConfig, AckRequirement, Mode, PendingResponse, Ticket};
 use crate::epochs::EpochList;
 use crate::in_sync::{CommittedSet, InSyncConfig, SetEpoch};
 use crate::master::{HostId, Master, MasterAction, MasterConfig, MasterEvent, MasterStart};
@@ -8,7 +8,7 @@ use crate::testing::{check, number, offset};
 use crate::transfer::{LogRange, PeerId, TransferConfig};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use wire::ha::switch::{Handshake, HandshakeReply, TransferHeader};
+use wire::ha::switch::{Handshake, HandshakeResponse, TransferHeader};
 use wire::ha::{BrokerId, Epoch, EpochStart, FrameError, FrameHead, MasterFrame};
 use wire::units::LogOffset;
 
@@ -69,7 +69,7 @@ fn master_event(words: &[&str]) -> MasterEvent {
         "log" => MasterEvent::Log(LogRange { minimum: offset(words[1]), end: offset(words[2]) }),
         "wait" => {
             let ticket = Ticket(number(words[1]));
-            MasterEvent::Wait(Wait { ticket, end: offset(words[2]), need: Need::All })
+            MasterEvent::Wait(PendingResponse { ticket, end: offset(words[2]), need: AckRequirement::All })
         }
         "committed" => {
             let epoch = SetEpoch(small(words[2]));
@@ -122,7 +122,7 @@ fn copies_on_slaves_outside_the_set_do_not_count() {
     let mut master = Master::elected(0, MasterConfig { acks, ..config() }, start);
     let mut step = |event| {
         master.step(1, event, &mut Vec::new());
-        (master.reached(Need::Acks(2)), master.reached(Need::Acks(3)))
+        (master.reached(AckRequirement::Acks(2)), master.reached(AckRequirement::Acks(3)))
     };
     for broker in [2, 3] {
         let handshake =
@@ -191,7 +191,7 @@ fn sends_wait_for_an_heir_until_the_election_is_decided() {
     }
     let step = |master: &mut Master, event| {
         master.step(1, event, &mut Vec::new());
-        master.reached(Need::Acks(2))
+        master.reached(AckRequirement::Acks(2))
     };
     let report = |peer, end| MasterEvent::Reported(PeerId(peer), at(end));
     step(&mut master, report(2, 30));
@@ -202,7 +202,7 @@ fn sends_wait_for_an_heir_until_the_election_is_decided() {
     assert_eq!(step(&mut master, report(3, 90)), Some(at(30)), "the heir lacks what the other slave has");
     assert_eq!(step(&mut master, report(2, 50)), Some(at(50)));
     master.wait_for_heirs(&BTreeSet::new());
-    assert_eq!(master.reached(Need::Acks(2)), Some(at(90)));
+    assert_eq!(master.reached(AckRequirement::Acks(2)), Some(at(90)));
     assert_eq!(master.heirs(), [(BrokerId::new(3), at(90))], "senders may have got their answers");
     master.wait_for_heirs(&members("2"));
     assert_eq!(step(&mut master, MasterEvent::SetCommitted(set("1,3", 2))), Some(at(90)), "never elected");
@@ -225,15 +225,23 @@ fn sends_that_need_no_replica_wait_for_an_heir() {
         step(&mut master, MasterEvent::Reported(PeerId(broker), at(30)));
     }
     let needs = |master: &Master| master.need(3).map(|need| (need, master.reached(need.unwrap())));
-    assert_eq!(needs(&master), Some((Ok(Need::Master), Some(at(30)))));
+    assert_eq!(needs(&master), Some((Ok(AckRequirement::Master), Some(at(30)))));
     master.wait_for_heirs(&members("2"));
     step(&mut master, MasterEvent::Log(log(100)));
     step(&mut master, MasterEvent::Reported(PeerId(3), at(100)));
-    assert_eq!(needs(&master), Some((Ok(Need::Acks(2)), Some(at(30)))), "the heir lacks the message");
+    assert_eq!(
+        needs(&master),
+        Some((Ok(AckRequirement::Acks(2)), Some(at(30)))),
+        "the heir lacks the message"
+    );
     step(&mut master, MasterEvent::Reported(PeerId(2), at(70)));
-    assert_eq!(needs(&master), Some((Ok(Need::Acks(2)), Some(at(70)))));
+    assert_eq!(needs(&master), Some((Ok(AckRequirement::Acks(2)), Some(at(70)))));
     step(&mut master, MasterEvent::SetCommitted(set("1,3", 2)));
-    assert_eq!(needs(&master), Some((Ok(Need::Master), Some(at(100)))), "the heir is never elected");
+    assert_eq!(
+        needs(&master),
+        Some((Ok(AckRequirement::Master), Some(at(100)))),
+        "the heir is never elected"
+    );
 }
 
 fn transfer(attempt: Attempt, header: TransferHeader) -> SlaveEvent {
@@ -249,8 +257,8 @@ fn slave_event(words: &[&str]) -> SlaveEvent {
         "closed" => SlaveEvent::Closed(attempt(1)),
         "part" => SlaveEvent::Part(attempt(1)),
         "reply" => {
-            let reply = HandshakeReply { end: offset(words[2]), epochs: entries(words[3]) };
-            SlaveEvent::Frame(attempt(1), MasterFrame::Reply(reply))
+            let reply = HandshakeResponse { end: offset(words[2]), epochs: entries(words[3]) };
+            SlaveEvent::Frame(attempt(1), MasterFrame::Handshake(reply))
         }
         "transfer" => {
             let header = TransferHeader {
@@ -326,8 +334,8 @@ fn any_frame() -> impl Strategy<Value = SlaveEvent> {
         entries.into_iter().map(entry).for_each(|entry| {
             epochs.append(entry);
         });
-        let reply = HandshakeReply { end, epochs: epochs.entries().to_vec() };
-        SlaveEvent::Frame(attempt, MasterFrame::Reply(reply))
+        let reply = HandshakeResponse { end, epochs: epochs.entries().to_vec() };
+        SlaveEvent::Frame(attempt, MasterFrame::Handshake(reply))
     });
     let epoch =
         (0..6_u32, any_offset()).prop_map(|(epoch, start)| EpochStart { epoch: Epoch::new(epoch), start });

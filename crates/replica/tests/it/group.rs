@@ -3,14 +3,14 @@
 //! A byte of a log is the number of the message that wrote it, so that two logs can be compared. The client knows the
 //! acknowledged messages. Consumers see a prefix of the log that may only grow.
 
-use replica::acks::{AckConfig, AckStatus, Mode, Need, Ticket, Wait};
-use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
+use replica::acks::{AckConfig, AckRequirement, AckStatus, Mode, PendingResponse, Ticket};
+use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, BrokerIdentity, CallId};
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, InSyncConfig};
 use replica::master::{HostId, Master, MasterAction, MasterConfig, MasterEvent, MasterStart};
 use replica::roster::{
-    Answer, ConnectionId, Content, Heartbeat, Leader, LeaderAction, LeaderConfig, LeaderEvent, RequestId,
-    Roster,
+    ConnectionId, Content, ControllerResponse, Heartbeat, Leader, LeaderAction, LeaderConfig, LeaderEvent,
+    RequestId, Roster,
 };
 use replica::slave::{Slave, SlaveAction, SlaveEvent, SlaveStart};
 use replica::slave_log::{Attempt, SlaveConfig};
@@ -46,7 +46,7 @@ struct Broker {
     role: Role,
     agent: Agent,
     is_fenced: bool,
-    identity: Option<Identity>,
+    identity: Option<BrokerIdentity>,
     log: Vec<u32>,
     epochs: EpochList,
     confirm: usize,
@@ -282,7 +282,7 @@ impl Group {
         self.control(request);
     }
 
-    fn answer(&mut self, request: RequestId, answer: Answer) {
+    fn answer(&mut self, request: RequestId, answer: ControllerResponse) {
         let (broker, life, call) = self.calls.remove(&request).expect("it was asked");
         // Answers to proposals are lost more often: they decide whose acknowledgements count.
         let is_proposal = matches!(answer.content, Content::Set(_));
@@ -429,8 +429,8 @@ impl Group {
         for action in out {
             match action {
                 MasterAction::Flush => is_flushed = true,
-                MasterAction::Reply(peer, reply) => {
-                    self.send_to_slave(peer, Frame::OfMaster(MasterFrame::Reply(reply), Vec::new()));
+                MasterAction::HandshakeResponse(peer, reply) => {
+                    self.send_to_slave(peer, Frame::OfMaster(MasterFrame::Handshake(reply), Vec::new()));
                 }
                 MasterAction::Send(peer, head) => {
                     let (from, bytes) = head.piece();
@@ -634,7 +634,10 @@ impl Group {
             let ticket = Ticket(u64::from(message));
             self.waiting.insert(ticket, (message, from));
             self.master(broker, MasterEvent::Log(LogRange { minimum: at(0), end }));
-            self.master(broker, MasterEvent::Wait(Wait { ticket, end, need: Need::All }));
+            self.master(
+                broker,
+                MasterEvent::Wait(PendingResponse { ticket, end, need: AckRequirement::All }),
+            );
         }
     }
 

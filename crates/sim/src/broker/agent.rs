@@ -3,10 +3,10 @@
 use super::{Broker, Note, Output, Role, flushed_of};
 use crate::settings::{Bug, NodeId};
 use replica::acks::{AckConfig, Mode};
-use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, CallId, Identity};
+use replica::agent::{Agent, AgentAction, AgentConfig, AgentEvent, BrokerIdentity, CallId};
 use replica::epochs::EpochList;
 use replica::in_sync::{CommittedSet, InSyncConfig};
-use replica::master::{Elected, Master, MasterConfig, MasterEvent, MasterStart};
+use replica::master::{ElectionState, Master, MasterConfig, MasterEvent, MasterStart};
 use replica::roster::{ConnectionId, Heartbeat, Request};
 use replica::slave::{Slave, SlaveEvent, SlaveStart};
 use std::collections::VecDeque;
@@ -92,7 +92,7 @@ impl Broker {
     }
 
     /// Saves the identity. Returns false if that failed and must be tried again.
-    pub(super) fn save_identity(&mut self, identity: Identity) -> bool {
+    pub(super) fn save_identity(&mut self, identity: BrokerIdentity) -> bool {
         let is_saved = self.files.save("brokerIdentity", Some(&identity.to_file())).is_ok();
         self.unsaved = (!is_saved).then(|| (self.now.ms + SAVE_PAUSE_MS, identity));
         is_saved
@@ -119,7 +119,7 @@ impl Broker {
             return;
         }
         let of_role = match &self.role {
-            Role::Master(master) => master.election().map(Elected::epochs),
+            Role::Master(master) => master.election().map(ElectionState::epochs),
             Role::Slave(slave) => slave.epochs(),
             Role::None => None,
         };
@@ -181,8 +181,8 @@ impl Broker {
         let acks = AckConfig {
             mode: Mode::Controller,
             is_all_ack: self.settings.is_all_ack(),
-            in_sync_replicas: 2,
-            min_in_sync_replicas: 2,
+            in_sync_replicas: self.settings.min_in_sync_replicas,
+            min_in_sync_replicas: self.settings.min_in_sync_replicas,
             ..AckConfig::default()
         };
         let config =

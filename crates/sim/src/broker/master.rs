@@ -3,7 +3,7 @@
 
 use super::{Broker, Note, Role};
 use crate::settings::{Bug, NodeId};
-use replica::acks::{AckConfig, Need};
+use replica::acks::{AckConfig, AckRequirement};
 use replica::agent::AgentEvent;
 use replica::close::CloseReason;
 use replica::in_sync::{CommittedSet, SetEpoch};
@@ -78,7 +78,8 @@ impl Broker {
         let Role::Master(master) = &self.role else { return };
         let copies = self.settings.copies();
         if copies > 1
-            && let Some(end) = master.reached(Need::Acks(copies))
+            && !self.is_controlled()
+            && let Some(end) = master.reached(AckRequirement::Acks(copies))
         {
             self.store.set_replicated(Some(end));
         }
@@ -92,7 +93,7 @@ impl Broker {
             master.step(self.now.ms, event, &mut actions);
             for action in actions {
                 match action {
-                    MasterAction::Reply(peer, reply) => {
+                    MasterAction::HandshakeResponse(peer, reply) => {
                         let mut bytes = Vec::new();
                         reply.encode(&mut bytes);
                         self.write(peer, bytes);

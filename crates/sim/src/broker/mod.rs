@@ -16,10 +16,10 @@ use crate::settings::{Bug, Mode, NodeId, Settings};
 use files::Files;
 use peers::{Link, Peers};
 use replica::acks::AckStatus;
-use replica::agent::{Agent, CallId, Identity};
+use replica::agent::{Agent, BrokerIdentity, CallId};
 use replica::epochs::EpochList;
 use replica::master::{Master, MasterEvent};
-use replica::roster::{Answer, Heartbeat, Request};
+use replica::roster::{ControllerResponse, Heartbeat, Request};
 use replica::slave::{Slave, SlaveEvent};
 use replica::slave_log::Attempt;
 use replica::transfer::{LogRange, PeerId};
@@ -64,7 +64,7 @@ pub enum Input {
     /// A controller named the leader.
     Leader(CallId, Option<String>),
     /// A controller answered.
-    Answered(CallId, Option<Answer>),
+    Answered(CallId, Option<ControllerResponse>),
     /// A controller notified the broker of an election.
     Notified(Epoch),
     /// The name server sent the address of the master's HA port.
@@ -167,7 +167,7 @@ pub struct Broker {
     role_wake_ms: Option<u64>,
     agent_wake_ms: Option<u64>,
     /// Identity that could not be written, and the time of the next attempt.
-    unsaved: Option<(u64, Identity)>,
+    unsaved: Option<(u64, BrokerIdentity)>,
     store_wake_ms: Option<u64>,
     /// Duration of a round of flushes on a slow disk; zero for a quick disk.
     slow_ms: u64,
@@ -360,6 +360,11 @@ impl Broker {
             self.agent_wake_ms = None;
             if !self.settings.has(Bug::KeepSlowDisk) {
                 let heirs = match &self.role {
+                    Role::Master(master) if self.settings.has(Bug::LaggingHeir) => {
+                        let members = master.peers().filter(|status| status.is_in_sync);
+                        let longest = members.max_by_key(|status| status.acknowledged);
+                        longest.and_then(|status| status.broker).into_iter().collect()
+                    }
                     Role::Master(master) => master.heirs().into_iter().map(|(heir, _)| heir).collect(),
                     _ => Vec::new(),
                 };
@@ -417,8 +422,8 @@ impl Broker {
         self.out.push(Output::Sent(call, outcome));
     }
 
-    fn identity(&self) -> Option<Identity> {
-        self.files.load("brokerIdentity").and_then(|text| Identity::from_file(&text).ok())
+    fn identity(&self) -> Option<BrokerIdentity> {
+        self.files.load("brokerIdentity").and_then(|text| BrokerIdentity::from_file(&text).ok())
     }
 }
 

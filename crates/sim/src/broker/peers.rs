@@ -112,7 +112,7 @@ impl Broker {
         }
     }
 
-    /// Takes the next frame of a connection, of the size that `size` finds in the received bytes.
+    /// Takes the next frame, which has `size` bytes, out of the received bytes.
     pub(super) fn split(received: &mut Vec<u8>, size: usize) -> Vec<u8> {
         let rest = received.split_off(size);
         std::mem::replace(received, rest)

@@ -3,7 +3,7 @@
 use super::{Broker, Note, Output, Role, SendOutcome, outcome_of};
 use crate::message::{self, Sending, TOPIC};
 use crate::settings::{Bug, Mode};
-use replica::acks::{AckStatus, Need, Ticket, Wait};
+use replica::acks::{AckRequirement, AckStatus, PendingResponse, Ticket};
 use replica::master::MasterEvent;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -34,15 +34,19 @@ pub(super) struct Waiting {
     place: (i32, u64),
     /// Result of the flush. `None` while it is pending.
     flushed: Option<AckStatus>,
+    /// Whether the message waits for replicas.
+    waits: bool,
     /// Result of the replicas. `None` while it is pending.
     replicated: Option<AckStatus>,
 }
 
 impl Broker {
     /// Returns the replicas that the next message needs, or `None` if the message must not be stored.
-    fn need(&self) -> Option<Need> {
+    fn need(&self) -> Option<AckRequirement> {
         match &self.role {
-            Role::Master(master) if !self.is_fenced => master.need(0).map_or(Some(Need::Master), Result::ok),
+            Role::Master(master) if !self.is_fenced => {
+                master.need(0).map_or(Some(AckRequirement::Master), Result::ok)
+            }
             _ => None,
         }
     }
@@ -67,19 +71,46 @@ impl Broker {
         self.note(Note::Appended(sending.number));
         self.last_ticket += 1;
         let ticket = self.last_ticket;
-        let place = (sending.queue, batch.placed(0).queue_offset.get());
+        let place = (sending.queue, batch.append_result(0).queue_offset.get());
         let end = batch.end();
-        let waiting = Waiting { call, number: sending.number, end, place, flushed: None, replicated: None };
+        let waiting = Waiting {
+            call,
+            number: sending.number,
+            end,
+            place,
+            flushed: None,
+            waits: false,
+            replicated: None,
+        };
         self.waiting.insert(ticket, waiting);
         self.publish();
-        if self.is_controlled() {
-            if need == Need::Master || self.settings.has(Bug::AckBeforeReplica) {
-                self.replicas_answered(ticket, AckStatus::Ok);
-            } else {
-                self.step_master(MasterEvent::Wait(Wait { ticket: Ticket(ticket), end, need }));
-            }
+        if self.is_controlled() && need != AckRequirement::Master {
+            self.wait_for_members(ticket, end, need);
         }
         self.wait_for_flush(ticket, end);
+    }
+
+    /// Waits until enough members of the in-sync set have a message.
+    fn wait_for_members(&mut self, ticket: u64, end: LogOffset, need: AckRequirement) {
+        if need == AckRequirement::Master || self.settings.has(Bug::AckBeforeReplica) {
+            return self.replicas_answered(ticket, AckStatus::Ok);
+        }
+        self.waiting.get_mut(&ticket).expect("a send that is not answered").waits = true;
+        self.step_master(MasterEvent::Wait(PendingResponse { ticket: Ticket(ticket), end, need }));
+    }
+
+    /// Answers a send after its flush. A send that needed no replica asks again, because the agent
+    /// may have named an heir during the flush. A broker that is not the master any more does not
+    /// know the outcome.
+    fn after_flush(&mut self, ticket: u64, end: LogOffset) {
+        let waits = self.waiting.get(&ticket).is_some_and(|it| it.waits || it.replicated.is_some());
+        let need =
+            if self.settings.has(Bug::OvertakingFlush) { Some(AckRequirement::Master) } else { self.need() };
+        match need {
+            _ if waits => self.answer_when_done(ticket),
+            Some(need) => self.wait_for_members(ticket, end, need),
+            None => self.give_up(ticket),
+        }
     }
 
     fn wait_for_flush(&mut self, ticket: u64, end: LogOffset) {
@@ -108,7 +139,7 @@ impl Broker {
                 waiting.flushed = Some(status);
                 let end = waiting.end;
                 match self.settings.mode {
-                    Mode::Controller => self.answer_when_done(ticket),
+                    Mode::Controller => self.after_flush(ticket, end),
                     Mode::Classic { .. } => self.wait_for_slaves(ticket, end),
                 }
             }

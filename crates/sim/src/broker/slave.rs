@@ -113,7 +113,9 @@ impl Broker {
         Ok(())
     }
 
-    /// Drops the beginning of a record at the log's end, and finds the last record, before a connection is made.
+    /// Drops the beginning of a record at the log's end before a classic slave connects. Returns
+    /// [`SlaveEvent::Settled`] with the last record, or [`SlaveEvent::LogFailed`] if that record
+    /// cannot be read.
     fn settled(&mut self) -> SlaveEvent {
         let end = self.store.drop_unfinished();
         if self.settings.is_sync_flush() {
@@ -152,8 +154,9 @@ impl Broker {
         }
     }
 
-    /// Drops an incomplete record at the log's end, before the slave of an elected master connects. The rest of the log
-    /// is then on disk.
+    /// Drops an incomplete record at the log's end before the slave of an elected master connects.
+    /// Flushes the rest of the log. Returns [`SlaveEvent::Cut`] with the new end, or
+    /// [`SlaveEvent::LogFailed`] if the flush fails.
     fn cut_incomplete(&mut self) -> SlaveEvent {
         match self.store.stop_following().and_then(|end| self.store.start_following().map(|()| end)) {
             Ok(end) => {

@@ -135,7 +135,8 @@ impl World {
         }
     }
 
-    /// Checks that an acknowledged message is on as many brokers as its mode promises.
+    /// Checks that a message that ends at `end` is on as many brokers as a classic group promises.
+    /// In controller mode the check always succeeds.
     fn copies_of(&self, end: u64) -> Result<(), String> {
         let needed = self.settings.copies() as usize;
         let has = self.nodes.iter().filter(|node| node.end_max >= end).count();
@@ -182,9 +183,10 @@ impl World {
         }
     }
 
-    /// Checks after the return of a classic master that its loss is within its mode. Empties the running slaves whose log
-    /// was ever longer, as the operator must. A slave that is down notices the difference when it connects
-    /// ([`Note::Diverged`]), and is emptied then.
+    /// Checks after the return of a classic master that its loss is within its mode. Empties the
+    /// running slaves whose log has been longer since their last start, as the operator must. A
+    /// slave that is down notices the difference when it connects ([`Note::Diverged`]), and is
+    /// emptied then.
     fn master_is_back(&mut self) {
         let Some(broker) = &self.nodes[0].broker else { return };
         let (end, begin) = (broker.store().appended().get(), broker.store().min().get());

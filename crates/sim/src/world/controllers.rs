@@ -58,7 +58,8 @@ impl World {
         self.perform_actions(node, actions);
     }
 
-    /// Ends a controller's process, and the machine with it.
+    /// Ends a controller's process, and starts the controller again after `down_ms`. A power cut
+    /// also costs a part of the unsynced data.
     pub(super) fn crash_controller(&mut self, node: NodeId, crash: Crash, down_ms: u64) {
         let number = self.random.number();
         let station = self.station(node);

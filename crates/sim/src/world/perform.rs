@@ -135,8 +135,9 @@ impl World {
         self.nodes[node.0].disk = disk;
     }
 
-    /// Connects to a broker's HA port without being a slave: sends a handshake of the broker `b` if expected, and a
-    /// report. Also sends the broker a notice of a false election.
+    /// Connects to a broker's HA port without being a slave, and sends a report. In controller mode
+    /// it first sends a handshake with a broker id that no broker has, and a notice of a false
+    /// election.
     fn stranger(&mut self, node: NodeId, offset: u64) {
         if !self.is_up(node) {
             return;
@@ -194,7 +195,9 @@ impl World {
         own.is_some() && has_another && is_first
     }
 
-    /// Ends a broker's process, and the machine with it.
+    /// Ends a broker's process, and starts the broker again after `down_ms`. A power cut costs a
+    /// part of the unsynced data if [`Self::may_lose`] allows that, or if the store is fenced.
+    /// Otherwise a power cut has the effect of a kill.
     pub(super) fn crash(&mut self, node: NodeId, crash: Crash, down_ms: u64) {
         let loses =
             crash == Crash::PowerCut && (self.may_lose(node) || self.nodes[node.0].fenced_ms.is_some());

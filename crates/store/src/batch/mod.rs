@@ -6,17 +6,17 @@ mod multi;
 use crate::config::Config;
 use crate::digest::sum;
 use crate::dispatch::tags::{Delays, Tags};
-use crate::dispatch::{Dispatch, Stored, is_indexed};
+use crate::dispatch::{Dispatch, DispatchRequest, is_indexed};
 use crate::error::PushError;
 use crate::keys::{KeyEntry, Keys, is_keyed};
 use crate::queue::Queue;
-use crate::queue::batched::{self, Numbered};
+use crate::queue::batched::{self, BatchProperties};
 use crate::queue::registry::Queues;
-use multi::Multi;
+use multi::MultiDispatch;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use wire::record::{self, CRC_PROPERTY_BYTES, Fields, sys_flag};
+use wire::record::{self, CRC_PROPERTY_BYTES, RecordFields, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
 /// [`Batch::clear`] frees a buffer that grew beyond this size in bytes.
@@ -47,7 +47,7 @@ pub struct Message<'a> {
 
 /// Position of a message after its batch was appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct AppendResult {
     /// Log position of the message's record.
     pub log_offset: LogOffset,
     /// Queue offset of the message. Zero for a message in no queue (half and rolled-back messages).
@@ -56,7 +56,7 @@ pub struct Placed {
     pub size: u32,
 }
 
-impl Placed {
+impl AppendResult {
     /// Log position behind the message's record.
     pub fn end(&self) -> LogOffset {
         self.log_offset + u64::from(self.size)
@@ -80,9 +80,9 @@ pub(crate) struct Item {
     pub(crate) log_offset: LogOffset,
     pub(crate) queue_offset: QueueOffset,
     /// Message count and position of the base offset, for a record of a batch consume queue.
-    pub(crate) numbered: Option<Numbered>,
+    pub(crate) numbered: Option<BatchProperties>,
     /// Further queues that receive the record (multi-dispatch).
-    pub(crate) multi: Option<Multi>,
+    pub(crate) multi: Option<MultiDispatch>,
     /// [`sum::unplaced`] of the record, and its digest after the position is known. `None` if no digests are kept, or
     /// if more than the position is filled in under the appender's lock.
     pub(crate) digest: Option<u32>,
@@ -98,13 +98,14 @@ impl Item {
     pub(crate) fn dispatches(&self, store_timestamp: i64) -> impl Iterator<Item = Dispatch<&Arc<Queue>>> {
         let own = (&self.queue, self.queue_offset.get(), self.count());
         let Self { log_offset: at, size, tags, .. } = *self;
-        let further = self.multi.iter().flat_map(Multi::queues).map(|queue| (queue, queue.max().get()));
-        Stored { at, size, tags, store_timestamp, own }.dispatches(further)
+        let further =
+            self.multi.iter().flat_map(MultiDispatch::queues).map(|queue| (queue, queue.max().get()));
+        DispatchRequest { at, size, tags, store_timestamp, own }.dispatches(further)
     }
 
     /// All queues that receive the record.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
-        std::iter::once(&self.queue).chain(self.multi.iter().flat_map(Multi::queues))
+        std::iter::once(&self.queue).chain(self.multi.iter().flat_map(MultiDispatch::queues))
     }
 }
 
@@ -176,14 +177,14 @@ impl Batch {
         let item = &mut self.items[index];
         let behind = if self.crc_property { CRC_PROPERTY_BYTES } else { 0 };
         let base_at = item.size as usize - behind - batched::missing_base();
-        item.numbered = Some(Numbered { count, base_at });
+        item.numbered = Some(BatchProperties { count, base_at });
         // The base offset is filled in later and changes the digest.
         item.digest = None;
         Ok(index)
     }
 
     fn push_record(&mut self, queue: &Arc<Queue>, message: &Message<'_>) -> Result<usize, PushError> {
-        let fields = Fields {
+        let fields = RecordFields {
             topic: queue.topic(),
             queue_id: queue.queue_id(),
             flag: message.flag,
@@ -203,7 +204,9 @@ impl Batch {
         }
         let queued = is_indexed(message.sys_flag, queue.is_batched());
         let multi = match &self.multi {
-            Some(queues) if queued && !queue.is_batched() => Multi::of(queue, message.properties, queues),
+            Some(queues) if queued && !queue.is_batched() => {
+                MultiDispatch::of(queue, message.properties, queues)
+            }
             _ => None,
         };
         if let Some(multi) = &multi {
@@ -236,7 +239,8 @@ impl Batch {
         Ok(self.items.len() - 1)
     }
 
-    /// Computes the hashes of the keys and the tags code in one pass over the properties.
+    /// Computes the tags code. If the message is indexed by key, also adds the hashes of its keys,
+    /// in the same pass over the properties.
     fn look_at_keys(&mut self, queue: &Queue, message: &Message<'_>) -> Tags {
         if !self.key_index || !is_keyed(message.sys_flag) {
             return Tags::of(queue.is_schedule(), message.properties, &self.delays);
@@ -310,10 +314,10 @@ impl Batch {
     }
 
     /// Returns the position of a message. Valid only after a successful append.
-    pub fn placed(&self, index: usize) -> Placed {
+    pub fn append_result(&self, index: usize) -> AppendResult {
         assert!(self.appended, "only an appended batch knows where its messages are");
         let Item { log_offset, queue_offset, size, .. } = self.items[index];
-        Placed { log_offset, queue_offset, size }
+        AppendResult { log_offset, queue_offset, size }
     }
 
     /// The queue of a message, for instance to wake the pulls that wait for it.
@@ -323,7 +327,7 @@ impl Batch {
 
     /// The further queues of a message, named by its property `INNER_MULTI_DISPATCH`.
     pub fn multi_queues(&self, index: usize) -> impl Iterator<Item = &Arc<Queue>> {
-        self.items[index].multi.iter().flat_map(Multi::queues)
+        self.items[index].multi.iter().flat_map(MultiDispatch::queues)
     }
 
     /// The tags code of a message's queue unit. Valid only after a successful append.

@@ -25,7 +25,7 @@ const SEPARATOR: u8 = 2;
 const OFFSET_BYTES_MAX: usize = 20;
 
 /// The further queues of a record that is being encoded.
-pub(crate) struct Multi {
+pub(crate) struct MultiDispatch {
     /// Queues in the order of the names. `None` for an invalid queue name.
     named: Vec<Option<Arc<Queue>>>,
     /// Distinct queues, without the record's own queue.
@@ -34,7 +34,7 @@ pub(crate) struct Multi {
     text_bytes: usize,
 }
 
-impl Multi {
+impl MultiDispatch {
     /// The further queues that a message's properties name; `None` for ordinary messages.
     pub(crate) fn of(own: &Arc<Queue>, stored: &[u8], queues: &Queues) -> Option<Self> {
         let resolve = |(topic, queue_id): (&str, i32)| {
@@ -58,8 +58,14 @@ impl Multi {
         key::INNER_MULTI_QUEUE_OFFSET.len() + 3 + self.named.len() * OFFSET_BYTES_MAX
     }
 
-    /// Reserves space for the queue offsets and returns its size in bytes. Rejects a record whose offsets might not
-    /// fit.
+    /// Returns the size in bytes of the space to reserve for the queue offsets. `found` is the size
+    /// of the record without that space, `limit` the largest size of a record, and `properties` the
+    /// length of the record's properties.
+    ///
+    /// # Errors
+    ///
+    /// [`PushError::Encode`] if the properties might become too long, [`PushError::TooLarge`] if
+    /// the record might become too large.
     pub(crate) fn reserve(&self, found: usize, limit: usize, properties: usize) -> Result<usize, PushError> {
         let bytes = self.text_bytes_max();
         if properties + bytes > PROPERTIES_BYTES_MAX {
@@ -74,9 +80,9 @@ impl Multi {
 
 /// Queue offsets that earlier records of the batch will take, counted per queue before any is assigned.
 #[derive(Default)]
-struct Taken(HashMap<*const Queue, u64>);
+struct ReservedOffsets(HashMap<*const Queue, u64>);
 
-impl Taken {
+impl ReservedOffsets {
     fn next(&mut self, queue: &Arc<Queue>) -> u64 {
         let count = self.0.entry(Arc::as_ptr(queue)).or_default();
         *count += 1;
@@ -87,7 +93,7 @@ impl Taken {
 /// Writes the queue offsets into each record of the batch. The caller holds the appender's lock, and no offset has been
 /// assigned yet. May be called again after a failed append.
 pub(super) fn write_offsets(batch: &mut Batch) {
-    let mut taken = Taken::default();
+    let mut taken = ReservedOffsets::default();
     let mut bytes = Vec::with_capacity(batch.bytes.len());
     let crc_bytes = if batch.crc_property { CRC_PROPERTY_BYTES } else { 0 };
     for item in &mut batch.items {
@@ -117,9 +123,9 @@ pub(super) fn write_offsets(batch: &mut Batch) {
     batch.bytes = bytes;
 }
 
-impl Multi {
+impl MultiDispatch {
     /// Returns the offsets property of the next record. A repeated queue gets the record once, at a single offset.
-    fn text(&self, own: (&Arc<Queue>, u64), taken: &mut Taken) -> Vec<u8> {
+    fn text(&self, own: (&Arc<Queue>, u64), taken: &mut ReservedOffsets) -> Vec<u8> {
         let mut offsets = HashMap::from([(Arc::as_ptr(own.0), own.1)]);
         offsets.extend(self.queues.iter().map(|queue| (Arc::as_ptr(queue), taken.next(queue))));
         let offset =

@@ -3,9 +3,9 @@
 use super::Checkpointer;
 use crate::error::{ReadError, Result};
 use crate::queue::batched::export::Export;
-use crate::queue::files::Touched;
+use crate::queue::files::SyncList;
 use crate::queue::{Extent, Queue};
-use crate::state::Interrupted;
+use crate::state::Interruption;
 use crate::wake::lock;
 use std::io;
 use wire::record::peek_store_timestamp;
@@ -19,7 +19,7 @@ const HEAD_BYTES: usize = 76;
 impl Checkpointer<'_> {
     /// Updates RocketMQ's batch consume queue files from Vostok's and makes them durable, before the checkpoint
     /// commits.
-    pub(crate) fn export_batches(&self) -> Result<(), Interrupted> {
+    pub(crate) fn export_batches(&self) -> Result<(), Interruption> {
         // A later round makes the writes of an interrupted round durable.
         let touched = &mut *lock(&self.checkpoints.touched);
         for queue in self.state.queues.batched() {
@@ -37,7 +37,7 @@ impl Checkpointer<'_> {
         self.sync_touched(touched)
     }
 
-    fn export(&self, queue: &Queue, touched: &mut Touched) -> Result<()> {
+    fn export(&self, queue: &Queue, touched: &mut SyncList) -> Result<()> {
         let Some(export) = queue.exported() else { return Ok(()) };
         let export = &mut *lock(export);
         let export = match export {

@@ -4,10 +4,10 @@
 use super::Checkpointer;
 use super::forget_removed;
 use crate::checkpoint_file::Mark;
-use crate::queue::files::Touched;
-use crate::queue::table::{self, Journal, Rows};
+use crate::queue::files::SyncList;
+use crate::queue::table::{self, Rows, TableFile};
 use crate::queue::{Extent, Queue, batched};
-use crate::state::Interrupted;
+use crate::state::Interruption;
 use crate::wake::lock;
 use std::collections::HashSet;
 use std::io;
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 #[derive(Default)]
 pub(crate) struct Rounds {
     /// The queue table's file; `None` before the first announcement and after a failed write.
-    journal: Option<Journal>,
+    journal: Option<TableFile>,
     /// Newest used generation number, with or without a valid file.
     pub(crate) generation: u64,
     /// Number of times the store was opened, this opening included.
@@ -29,11 +29,11 @@ pub(crate) struct Rounds {
     /// deleted.
     pub(crate) removed: Vec<(Box<str>, u64)>,
     /// Queues whose files may hold invalid units after a crash.
-    pub(crate) dirty: Vec<Dirty>,
+    pub(crate) dirty: Vec<InvalidUnits>,
 }
 
 /// Queue with invalid units `from..until`.
-pub(crate) struct Dirty {
+pub(crate) struct InvalidUnits {
     pub(crate) queue: Arc<Queue>,
     pub(crate) from: u64,
     pub(crate) until: u64,
@@ -65,8 +65,8 @@ impl Checkpointer<'_> {
         &self,
         rounds: &mut Rounds,
         end: u64,
-        touched: &mut Touched,
-    ) -> Result<Vec<Arc<Queue>>, Interrupted> {
+        touched: &mut SyncList,
+    ) -> Result<Vec<Arc<Queue>>, Interruption> {
         self.wipe_dirty(rounds, touched)?;
         let (gone, queues): (Vec<_>, Vec<_>) =
             self.state.queues.take_unwritten().into_iter().partition(|queue| queue.is_removed());
@@ -103,25 +103,27 @@ impl Checkpointer<'_> {
     }
 
     /// Deletes the queue files of removed topics. The queue table has announced these removals.
-    fn delete_removed(&self, rounds: &Rounds, touched: &mut Touched) -> io::Result<()> {
+    fn delete_removed(&self, rounds: &Rounds, touched: &mut SyncList) -> io::Result<()> {
         if !rounds.removed.is_empty() {
             forget_removed(&mut lock(&self.state.queues.fresh));
         }
         for (topic, _) in &rounds.removed {
             touched.forget_below(&self.state.queues.directory.join(&**topic));
             touched.forget_below(&self.state.queues.batched_directory.join(&**topic));
-            touched.forget_below(&self.state.config.root.join(batched::JAVAS).join(&**topic));
+            touched.forget_below(&self.state.config.root.join(batched::JAVA_DIR).join(&**topic));
             self.delete_queue_files(topic)?;
         }
         Ok(())
     }
 
     /// Wipes invalid units that a crash left in queue files, before any other write.
-    fn wipe_dirty(&self, rounds: &mut Rounds, touched: &mut Touched) -> Result<(), Interrupted> {
+    fn wipe_dirty(&self, rounds: &mut Rounds, touched: &mut SyncList) -> Result<(), Interruption> {
         if rounds.dirty.is_empty() {
             return Ok(());
         }
-        for Dirty { queue, from, until } in rounds.dirty.iter().filter(|dirty| !dirty.queue.is_removed()) {
+        for InvalidUnits { queue, from, until } in
+            rounds.dirty.iter().filter(|dirty| !dirty.queue.is_removed())
+        {
             let wiped = queue.wipe(*from, *until, touched);
             wiped.map_err(|error| self.state.failed("wiping queue files", error))?;
         }
@@ -132,7 +134,7 @@ impl Checkpointer<'_> {
     }
 
     /// Makes durable in the queue table which queues will be written.
-    fn announce(&self, rounds: &mut Rounds, plan: &[(Arc<Queue>, Extent)]) -> Result<(), Interrupted> {
+    fn announce(&self, rounds: &mut Rounds, plan: &[(Arc<Queue>, Extent)]) -> Result<(), Interruption> {
         if plan.is_empty()
             && rounds.removed.is_empty()
             && (rounds.journal.is_some() || lock(&self.state.page).mark.is_some())
@@ -190,8 +192,13 @@ impl Checkpointer<'_> {
         rounds.journal = None;
         let room = rows.map_or(0, Rows::size);
         let root = &self.state.config.root;
-        let journal =
-            rounds.journal.insert(Journal::create(&*self.state.disk, root, rounds.generation, &base, room)?);
+        let journal = rounds.journal.insert(TableFile::create(
+            &*self.state.disk,
+            root,
+            rounds.generation,
+            &base,
+            room,
+        )?);
         let committed = journal.at;
         if let Some(rows) = rows {
             let added = journal.add(rows)?;
@@ -200,8 +207,10 @@ impl Checkpointer<'_> {
         Ok(Mark { generation: rounds.generation, committed, openings: rounds.openings, running: true })
     }
 
-    /// Commits in the `checkpoint` file everything announced, and the log up to `end`.
-    pub(crate) fn commit(&self, rounds: &mut Rounds, newest: (u64, i64, u64)) -> Result<(), Interrupted> {
+    /// Commits in the `checkpoint` file the announced queues and the durable log. `newest` has the
+    /// log position up to which the log is durable, and the newest record's store time in ms and
+    /// log position.
+    pub(crate) fn commit(&self, rounds: &mut Rounds, newest: (u64, i64, u64)) -> Result<(), Interruption> {
         let (end, store_timestamp, last_record) = newest;
         let before = *lock(&self.state.page);
         let mark = rounds.mark().or(before.mark);
@@ -231,10 +240,10 @@ impl Checkpointer<'_> {
 
     /// Saves the last `checkpoint` file of a clean stop: the queue table is complete, there is no unit journal, and the store
     /// is not open.
-    pub(crate) fn commit_clean(&self) -> Result<(), Interrupted> {
+    pub(crate) fn commit_clean(&self) -> Result<(), Interruption> {
         let rounds = &mut *lock(&self.checkpoints.rounds);
         let mut mark = rounds.mark().or(lock(&self.state.page).mark);
-        if rounds.journal.as_ref().is_some_and(Journal::is_long) {
+        if rounds.journal.as_ref().is_some_and(TableFile::is_long) {
             match self.roll(rounds, None) {
                 Ok(compact) => mark = Some(compact),
                 // An uncompacted queue table is correct too.

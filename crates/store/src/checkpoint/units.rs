@@ -4,8 +4,8 @@
 use super::Checkpointer;
 use crate::error::is_lack;
 use crate::queue::Queue;
-use crate::queue::journal::{self, End, Journal, Part};
-use crate::state::Interrupted;
+use crate::queue::journal::{self, GroupsRecord, JournalEnd, UnitJournal};
+use crate::state::Interruption;
 use crate::wake::{Next, lock};
 use std::io;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Checkpointer<'_> {
             now.saturating_duration_since(*lock(&self.checkpoints.checkpointed_at)) > interval * 3 / 2;
         if std::mem::replace(&mut state.began, true)
             && is_old
-            && let Err(Interrupted::NoSpace(error)) = self.journal_now()
+            && let Err(Interruption::NoSpace(error)) = self.journal_now()
         {
             tracing::warn!(%error, "no space for the unit journal; starting after a crash will take longer");
         }
@@ -39,17 +39,18 @@ impl Checkpointer<'_> {
         if is_idle { Next::Woken } else { Next::At(self.state.clock.now() + interval) }
     }
 
-    /// Makes the units of all appended records durable in the unit journal.
-    pub(crate) fn journal_now(&self) -> Result<(), Interrupted> {
+    /// Makes the units of all appended records durable in the unit journal. Does nothing if the
+    /// journal would be of no use: without a queue table, or if units before the entry are missing.
+    pub(crate) fn journal_now(&self) -> Result<(), Interruption> {
         let mut journal = lock(&self.checkpoints.journaling);
         if self.state.fence.is_up() {
-            return Err(Interrupted::Fenced);
+            return Err(Interruption::Fenced);
         }
         let end = {
             let mut appender = lock(self.appender);
             self.state.digests.stage(std::mem::take(&mut appender.fresh));
             let (last_record, store_timestamp) = (appender.last_record, appender.store_timestamp);
-            End { at: self.state.appended.get(), last_record, store_timestamp }
+            JournalEnd { at: self.state.appended.get(), last_record, store_timestamp }
         };
         let page = *lock(&self.state.page);
         let committed = page.logics_physical_offset.unsigned_abs();
@@ -61,21 +62,26 @@ impl Checkpointer<'_> {
         let Err(error) = added else { return Ok(()) };
         journal.give_up(&*self.state.disk, &self.state.config.root, end.at);
         match error {
-            Trouble::Fenced => Err(Interrupted::Fenced),
-            Trouble::Io(error) if is_lack(&error) => Err(Interrupted::NoSpace(error)),
-            Trouble::Io(error) => {
+            JournalError::Fenced => Err(Interruption::Fenced),
+            JournalError::Io(error) if is_lack(&error) => Err(Interruption::NoSpace(error)),
+            JournalError::Io(error) => {
                 tracing::warn!(%error, "the unit journal cannot be written; starting after a crash will take longer");
                 Ok(())
             }
         }
     }
 
-    fn add_entry(&self, journal: &mut Journal, end: End, committed: u64) -> Result<(), Trouble> {
+    fn add_entry(
+        &self,
+        journal: &mut UnitJournal,
+        end: JournalEnd,
+        committed: u64,
+    ) -> Result<(), JournalError> {
         let (disk, root) = (&*self.state.disk, &self.state.config.root);
         if !journal.begin(disk, root, committed, self.state.config.queue_file_bytes * 4)? {
             return Ok(());
         }
-        let mut part = Part::new();
+        let mut part = GroupsRecord::new();
         let mut queues = std::mem::take(&mut *lock(&self.state.queues.fresh)).into_iter();
         let mut added = Ok(());
         while added.is_ok()
@@ -90,7 +96,7 @@ impl Checkpointer<'_> {
         lock(&self.state.queues.fresh).extend(queues);
         added?;
         journal.add(disk, &mut part)?;
-        self.flusher.wait_flushed(end.at).map_err(|_| Trouble::Fenced)?;
+        self.flusher.wait_flushed(end.at).map_err(|_| JournalError::Fenced)?;
         self.state.digests.write(self.state.log.min());
         journal.finish(disk, end)?;
         journal.remove_passed(disk, root, committed)?;
@@ -99,24 +105,24 @@ impl Checkpointer<'_> {
 
     /// Removes the unit journal. The queue files hold all its units, or it is invalid.
     pub(crate) fn remove_journal(&self) -> io::Result<()> {
-        *lock(&self.checkpoints.journaling) = Journal::default();
+        *lock(&self.checkpoints.journaling) = UnitJournal::default();
         journal::remove_except(&*self.state.disk, &self.state.config.root, &[])
     }
 }
 
-enum Trouble {
+enum JournalError {
     Fenced,
     Io(io::Error),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for JournalError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-/// Decides whether a checkpoint, which writes to a file per queue, is worth its cost now.
-pub(super) struct Due {
+/// Queue units and log bytes that wait for a checkpoint. A checkpoint writes to a file per queue, so a small backlog can wait.
+pub(super) struct CheckpointBacklog {
     /// Number of queues with units to write.
     pub(super) queues: usize,
     pub(super) ripe: usize,
@@ -128,27 +134,28 @@ pub(super) struct Due {
     pub(super) bytes_max: u64,
 }
 
-impl Due {
+impl CheckpointBacklog {
     /// Number of queues up to which a checkpoint is always due.
     const QUEUES_FEW: usize = 256;
 
-    pub(super) fn is_now(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         self.queues <= Self::QUEUES_FEW
             || self.ripe * 2 >= self.queues
             || self.bytes >= self.bytes_max
             || self.is_urgent()
     }
 
-    /// Whether a checkpoint cannot wait: appends are refused when twice as many units wait.
+    /// Whether more than `units_max` units wait, so that a checkpoint is due at once. Appends are
+    /// refused when twice as many units wait as `units_max`.
     pub(super) fn is_urgent(&self) -> bool {
         self.units > self.units_max
     }
 }
 
 impl Checkpointer<'_> {
-    pub(super) fn due(&self) -> Due {
+    pub(super) fn backlog(&self) -> CheckpointBacklog {
         let page = lock(&self.state.page).logics_physical_offset.unsigned_abs();
-        Due {
+        CheckpointBacklog {
             queues: lock(&self.state.queues.unwritten).len(),
             ripe: self.state.queues.ripe.load(Ordering::Relaxed),
             units: self.state.queues.unwritten_units.load(Ordering::Relaxed),

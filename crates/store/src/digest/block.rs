@@ -7,7 +7,7 @@
 //! | 4 | number of entries, 1 to 63 |
 //! | 63 x 8 | position in the log file (4 bytes), digest (4 bytes); ascending; unused ones are zero |
 
-use super::Entry;
+use super::RecordDigest;
 
 pub(super) const BLOCK_BYTES: usize = 512;
 
@@ -16,9 +16,9 @@ pub(super) const ENTRIES: usize = 63;
 
 /// The entries of a block: position in the log file and digest. Invariant: ascending, at most [`ENTRIES`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Block(pub(super) Vec<(u32, u32)>);
+pub(super) struct DigestBlock(pub(super) Vec<(u32, u32)>);
 
-impl Block {
+impl DigestBlock {
     /// Reads a block. Returns `None` if it is damaged or was never written.
     pub(super) fn read(bytes: &[u8; BLOCK_BYTES]) -> Option<Self> {
         let field = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes sliced"));
@@ -48,7 +48,7 @@ impl Block {
     }
 
     /// Adds an entry; `base` is the log position at which its log file starts.
-    pub(super) fn push(&mut self, entry: Entry, base: u64) {
+    pub(super) fn push(&mut self, entry: RecordDigest, base: u64) {
         let position = u32::try_from(entry.at.get() - base).expect("log files are at most 2 GiB");
         self.0.push((position, entry.digest));
     }

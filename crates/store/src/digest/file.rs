@@ -1,8 +1,8 @@
 //! The digest files: one per commit log file, each a sequence of blocks in log order.
 
-use super::block::{BLOCK_BYTES, Block};
-use super::pieces::{Piece, Pieces};
-use super::{Entry, Fresh};
+use super::block::{BLOCK_BYTES, DigestBlock};
+use super::pieces::{FilePiece, PieceCache};
+use super::{NewDigests, RecordDigest};
 use crate::disk::file_name;
 use crate::disk::{Disk, DiskFile, Space};
 use crate::wake::lock;
@@ -19,23 +19,24 @@ pub(crate) struct Digests {
     pub(crate) directory: PathBuf,
     pub(super) segment_bytes: u64,
     pub(super) disk: Arc<dyn Disk>,
-    pub(super) writer: Mutex<Writer>,
+    pub(super) writer: Mutex<DigestWriter>,
     /// Staged entries for the next write. Appends wait while this is locked.
-    waiting: Mutex<Fresh>,
+    waiting: Mutex<NewDigests>,
     /// Number of blocks per digest file, by the log position at which the log file starts.
     pub(super) blocks: Mutex<BTreeMap<u64, u64>>,
-    pub(super) pieces: Pieces,
-    /// Log position behind the newest entry; the highest position until the files were examined.
+    pub(super) pieces: PieceCache,
+    /// Log position of the newest entry's record, plus one; 0 without entries. Until the files are
+    /// examined, `i64::MAX`, so that no position lies behind the newest entry.
     pub(super) end: AtomicU64,
 }
 
 /// State of the newest digest file, for the thread that writes.
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct DigestWriter {
     pub(super) base: u64,
     pub(super) blocks: u64,
     /// The last block; empty when the file has none.
-    pub(super) last: Block,
+    pub(super) last: DigestBlock,
     /// Whether the failure of the latest write was logged. Only the first of several failures in a row is logged.
     is_failure_logged: bool,
 }
@@ -50,7 +51,7 @@ impl Digests {
             writer: Mutex::default(),
             waiting: Mutex::default(),
             blocks: Mutex::default(),
-            pieces: Pieces::default(),
+            pieces: PieceCache::default(),
             end: AtomicU64::new(i64::MAX.cast_unsigned()),
         }
     }
@@ -68,14 +69,14 @@ impl Digests {
         self.end.load(Ordering::Acquire).checked_sub(1).map(LogOffset::new)
     }
 
-    /// Publishes the log position of the newest entry.
-    pub(super) fn publish(&self, writer: &Writer) {
+    /// Sets [`Self::end`] by the newest entry of the writer's last block.
+    pub(super) fn publish(&self, writer: &DigestWriter) {
         let newest = writer.last.last().map(|(position, _)| writer.base + u64::from(position));
         self.end.store(newest.map_or(0, |newest| newest + 1), Ordering::Release);
     }
 
     /// Stages entries for the next [`Self::write`].
-    pub(crate) fn stage(&self, fresh: Fresh) {
+    pub(crate) fn stage(&self, fresh: NewDigests) {
         lock(&self.waiting).absorb(fresh);
     }
 
@@ -98,19 +99,19 @@ impl Digests {
         }
     }
 
-    fn write_entries(&self, writer: &mut Writer, entries: &Fresh) -> io::Result<()> {
+    fn write_entries(&self, writer: &mut DigestWriter, entries: &NewDigests) -> io::Result<()> {
         let mut entries = entries.entries().peekable();
         let mut bytes = Vec::new();
         while let Some(first) = entries.peek() {
             let base = self.base_of(first.at);
             let (mut blocks, mut block) = match writer.base == base {
                 true => (writer.blocks, writer.last.clone()),
-                false => (0, Block::default()),
+                false => (0, DigestBlock::default()),
             };
             let is_new = blocks == 0;
             // The last block is rewritten with more entries unless it is full.
             if block.is_full() {
-                block = Block::default();
+                block = DigestBlock::default();
             } else {
                 blocks -= u64::from(!is_new);
             }
@@ -120,7 +121,7 @@ impl Digests {
                 if block.is_full() {
                     block.write(&mut bytes);
                     blocks += 1;
-                    block = Block::default();
+                    block = DigestBlock::default();
                 }
                 block.push(entry, base);
             }
@@ -178,20 +179,23 @@ impl Digests {
         }
         let blocks = *lock(&self.blocks).get(&base)?;
         let file = self.disk.open(&self.path(base)).ok()?;
-        self.pieces.keep(Piece::read(&*file, base, blocks, position)?);
+        self.pieces.keep(FilePiece::read(&*file, base, blocks, position)?);
         self.pieces.find(base, position).flatten()
     }
 }
 
-pub(super) fn read_block(file: &dyn DiskFile, number: u64) -> Option<Block> {
+pub(super) fn read_block(file: &dyn DiskFile, number: u64) -> Option<DigestBlock> {
     let mut bytes = [0; BLOCK_BYTES];
     file.read_at(&mut bytes, number * BLOCK_BYTES as u64).ok()?;
-    Block::read(&bytes)
+    DigestBlock::read(&bytes)
 }
 
 /// Entries of a block, with positions in the log.
-pub(super) fn entries_of(block: &Block, base: u64) -> impl DoubleEndedIterator<Item = Entry> + '_ {
-    let entry = move |(position, digest): &(u32, u32)| Entry {
+pub(super) fn entries_of(
+    block: &DigestBlock,
+    base: u64,
+) -> impl DoubleEndedIterator<Item = RecordDigest> + '_ {
+    let entry = move |(position, digest): &(u32, u32)| RecordDigest {
         at: LogOffset::new(base + u64::from(*position)),
         digest: *digest,
     };
@@ -210,8 +214,8 @@ mod tests {
         let disk = Arc::new(FakeDisk::new(4096));
         let digests = Digests::new(Path::new("/store"), 1 << 20, disk.clone());
         let write = |at| {
-            let mut fresh = Fresh::default();
-            fresh.push(Entry { at: LogOffset::new(at), digest: 1 });
+            let mut fresh = NewDigests::default();
+            fresh.push(RecordDigest { at: LogOffset::new(at), digest: 1 });
             digests.stage(fresh);
             digests.write(0);
             lock(&digests.writer).is_failure_logged
@@ -229,8 +233,8 @@ mod tests {
     fn a_write_of_nothing_does_not_count_as_recovered() {
         let disk = Arc::new(FakeDisk::new(4096));
         let digests = Digests::new(Path::new("/store"), 1 << 20, disk.clone());
-        let mut fresh = Fresh::default();
-        fresh.push(Entry { at: LogOffset::new(0), digest: 1 });
+        let mut fresh = NewDigests::default();
+        fresh.push(RecordDigest { at: LogOffset::new(0), digest: 1 });
         digests.stage(fresh);
         disk.faults(|faults| faults.writes_left = Some(0));
         digests.write(0);
@@ -245,7 +249,7 @@ mod tests {
         let (sender, staged) = mpsc::channel();
         let shared = digests.clone();
         std::thread::spawn(move || {
-            shared.stage(Fresh::default());
+            shared.stage(NewDigests::default());
             sender.send(())
         });
         assert!(staged.recv_timeout(Duration::from_secs(120)).is_ok(), "an append would wait for a sync");

@@ -11,10 +11,11 @@
 //! | [`open`] | decides which entries still belong to the records in the log |
 //! | `crate::read` | checks records before they are served |
 //!
-//! **Life cycle.** The encoder computes the part of a digest that does not depend on the record's position, outside
-//! of any lock. The appender adds position and time and keeps the entry ([`Fresh`]). The checkpoint writes the
-//! entries after the records are durable, syncs them, and removes files whose log file is deleted. Recovery adds
-//! entries for records behind the newest entry.
+//! **Life cycle.** The encoder computes the part of a digest that does not depend on the record's
+//! position, outside of any lock. The appender adds position and time and keeps the entry
+//! ([`NewDigests`]). A checkpoint or an entry of the unit journal writes and syncs the digests after the
+//! records are durable. It also removes the files of deleted log files. Recovery adds entries for
+//! records behind the newest entry.
 //!
 //! **Digests are optional.** An entry may be missing because a RocketMQ broker wrote the record, the file is lost, or
 //! its block is damaged. Then only the other checks apply. A failed write costs entries and a log line, never the
@@ -33,25 +34,26 @@ use wire::units::LogOffset;
 
 /// The digest of the record at a log position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct RecordDigest {
     pub(crate) at: LogOffset,
     pub(crate) digest: u32,
 }
 
-/// Entries of a piece of [`Fresh`]. It grows by pieces, so that no append copies earlier entries.
+/// Entries of a piece of [`NewDigests`]. It grows by pieces, so that no append copies earlier entries.
 const PIECE: usize = 4096;
 
-/// Most pieces between two checkpoints: 4 million records. Later records of the interval get no digest.
+/// Most pieces of a [`NewDigests`]: 4 million records. Later records get no digest until a checkpoint or
+/// an entry of the unit journal takes the pieces.
 const PIECES_MAX: usize = 1024;
 
 /// Entries that are in no file yet, in log order.
 #[derive(Default)]
-pub(crate) struct Fresh {
-    pieces: Vec<Vec<Entry>>,
+pub(crate) struct NewDigests {
+    pieces: Vec<Vec<RecordDigest>>,
 }
 
-impl Fresh {
-    pub(crate) fn push(&mut self, entry: Entry) {
+impl NewDigests {
+    pub(crate) fn push(&mut self, entry: RecordDigest) {
         let pieces = self.pieces.len();
         match self.pieces.last_mut() {
             Some(piece) if piece.len() < PIECE => piece.push(entry),
@@ -79,7 +81,7 @@ impl Fresh {
         self.pieces.extend(later.pieces.into_iter().take(room));
     }
 
-    fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+    fn entries(&self) -> impl Iterator<Item = RecordDigest> + '_ {
         self.pieces.iter().flatten().copied()
     }
 

@@ -1,7 +1,7 @@
 //! Finds the digest files at opening, and removes entries that are no longer valid.
 
-use super::Entry;
-use super::block::{BLOCK_BYTES, Block};
+use super::RecordDigest;
+use super::block::{BLOCK_BYTES, DigestBlock};
 use super::file::{Digests, entries_of, read_block};
 use crate::disk::{Space, file_name};
 use crate::wake::lock;
@@ -52,7 +52,7 @@ impl Digests {
     }
 
     /// Returns the log position before which entries are valid: behind the newest entry that agrees with the log.
-    pub(crate) fn agreed_end(&self, agrees: impl Fn(Entry) -> bool) -> LogOffset {
+    pub(crate) fn agreed_end(&self, agrees: impl Fn(RecordDigest) -> bool) -> LogOffset {
         let blocks = lock(&self.blocks).clone();
         let mut looked_at = 0;
         for (&base, &count) in blocks.iter().rev() {
@@ -100,7 +100,7 @@ impl Digests {
         loop {
             let newest = lock(&self.blocks).last_key_value().map(|(base, count)| (*base, *count));
             let Some((base, count)) = newest else {
-                (writer.base, writer.blocks, writer.last) = (0, 0, Block::default());
+                (writer.base, writer.blocks, writer.last) = (0, 0, DigestBlock::default());
                 break;
             };
             let kept = if base < end { self.last_before(base, count, end)? } else { None };
@@ -129,7 +129,7 @@ impl Digests {
 
     /// Returns the last block with entries before `end`: its number, the block with only these entries, and whether
     /// it had later entries.
-    fn last_before(&self, base: u64, count: u64, end: u64) -> io::Result<Option<(u64, Block, bool)>> {
+    fn last_before(&self, base: u64, count: u64, end: u64) -> io::Result<Option<(u64, DigestBlock, bool)>> {
         let file = self.disk.open(&self.path(base))?;
         for number in (0..count).rev() {
             let Some(mut block) = read_block(&*file, number) else { continue };

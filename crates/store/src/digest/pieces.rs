@@ -1,7 +1,7 @@
 //! Cache of digest entries in memory. A consumer of a backlog needs successive entries, and consumers of all queues
 //! and groups need the same entries.
 
-use super::block::{BLOCK_BYTES, Block};
+use super::block::{BLOCK_BYTES, DigestBlock};
 use super::file::read_block;
 use crate::disk::DiskFile;
 use crate::wake::lock;
@@ -16,7 +16,7 @@ const BLOCKS: u64 = 64;
 const PIECES_MAX: usize = 32;
 
 /// Entries of a part of a digest file. New entries are only added behind the last entry, so a piece stays valid.
-pub(super) struct Piece {
+pub(super) struct FilePiece {
     base: u64,
     /// Range of positions in the log file of which all entries are in this piece.
     reach: RangeInclusive<u32>,
@@ -26,9 +26,9 @@ pub(super) struct Piece {
 
 /// Cached pieces of all files, the oldest first.
 #[derive(Default)]
-pub(super) struct Pieces(Mutex<VecDeque<Piece>>);
+pub(super) struct PieceCache(Mutex<VecDeque<FilePiece>>);
 
-impl Pieces {
+impl PieceCache {
     /// The digest at a position of the log file that starts at `base`; the outer `None` when no cached piece covers the
     /// position.
     pub(super) fn find(&self, base: u64, position: u32) -> Option<Option<u32>> {
@@ -39,7 +39,7 @@ impl Pieces {
         Some(index.ok().map(|index| piece.entries[index].1))
     }
 
-    pub(super) fn keep(&self, piece: Piece) {
+    pub(super) fn keep(&self, piece: FilePiece) {
         let mut pieces = lock(&self.0);
         // Replaces an older reading of the same blocks, which have more entries since.
         pieces.retain(|old| old.base != piece.base || old.reach.start() != piece.reach.start());
@@ -54,7 +54,7 @@ impl Pieces {
     }
 }
 
-impl Piece {
+impl FilePiece {
     /// Reads the part of a file with `blocks` blocks that covers a position; `None` behind all entries.
     /// Damaged blocks are skipped.
     pub(super) fn read(file: &dyn DiskFile, base: u64, blocks: u64, position: u32) -> Option<Self> {
@@ -77,12 +77,14 @@ impl Piece {
     }
 
     /// Reads the aligned group of [`BLOCKS`] blocks that contains block `number`.
-    fn around(file: &dyn DiskFile, base: u64, blocks: u64, number: u64, block: Block) -> Self {
+    fn around(file: &dyn DiskFile, base: u64, blocks: u64, number: u64, block: DigestBlock) -> Self {
         let first = number / BLOCKS * BLOCKS;
         let count = usize::try_from(BLOCKS.min(blocks - first)).expect("few blocks");
         let mut bytes = vec![0; count * BLOCK_BYTES];
         let entries = match file.read_at(&mut bytes, first * BLOCK_BYTES as u64) {
-            Ok(()) => bytes.as_chunks().0.iter().filter_map(Block::read).flat_map(|block| block.0).collect(),
+            Ok(()) => {
+                bytes.as_chunks().0.iter().filter_map(DigestBlock::read).flat_map(|block| block.0).collect()
+            }
             // Another block of the group is in a bad sector.
             Err(_) => block.0,
         };
@@ -94,7 +96,7 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::Entry;
+    use crate::digest::RecordDigest;
     use crate::disk::{Disk, FakeDisk, Space};
     use std::path::Path;
     use std::sync::Arc;
@@ -108,8 +110,8 @@ mod tests {
         let file = disk.create(Path::new("/digests"), length, Space::Sparse).unwrap();
         let mut bytes = Vec::new();
         for number in 1..=blocks {
-            let mut block = Block::default();
-            block.push(Entry { at: LogOffset::new(10 * number), digest: 10 * number as u32 }, 0);
+            let mut block = DigestBlock::default();
+            block.push(RecordDigest { at: LogOffset::new(10 * number), digest: 10 * number as u32 }, 0);
             block.write(&mut bytes);
         }
         file.write_at(&bytes, 0).unwrap();
@@ -118,8 +120,8 @@ mod tests {
 
     #[test]
     fn neighbours_are_known_from_one_reading() {
-        let (file, pieces) = (file(100), Pieces::default());
-        pieces.keep(Piece::read(&*file, 0, 100, 300).unwrap());
+        let (file, pieces) = (file(100), PieceCache::default());
+        pieces.keep(FilePiece::read(&*file, 0, 100, 300).unwrap());
         assert_eq!(
             [10, 300, 640].map(|position| pieces.find(0, position)),
             [10, 300, 640].map(|at| Some(Some(at)))
@@ -130,34 +132,34 @@ mod tests {
 
     #[test]
     fn what_came_since_is_found() {
-        let (file, pieces) = (file(100), Pieces::default());
-        pieces.keep(Piece::read(&*file, 0, 7, 70).unwrap());
+        let (file, pieces) = (file(100), PieceCache::default());
+        pieces.keep(FilePiece::read(&*file, 0, 7, 70).unwrap());
         assert_eq!(pieces.find(0, 80), None);
-        pieces.keep(Piece::read(&*file, 0, 8, 80).unwrap());
+        pieces.keep(FilePiece::read(&*file, 0, 8, 80).unwrap());
         assert_eq!((pieces.find(0, 70), pieces.find(0, 80)), (Some(Some(70)), Some(Some(80))));
         assert_eq!(lock(&pieces.0).len(), 1, "one reading of a place is enough");
-        assert!(Piece::read(&*file, 0, 8, 90).is_none(), "behind all of them");
+        assert!(FilePiece::read(&*file, 0, 8, 90).is_none(), "behind all of them");
     }
 
     #[test]
     fn damaged_blocks_are_passed_over() {
-        let (file, pieces) = (file(100), Pieces::default());
+        let (file, pieces) = (file(100), PieceCache::default());
         file.write_at(&[1; BLOCK_BYTES], 49 * BLOCK_BYTES as u64).unwrap();
-        pieces.keep(Piece::read(&*file, 0, 100, 500).unwrap());
+        pieces.keep(FilePiece::read(&*file, 0, 100, 500).unwrap());
         assert_eq!(
             [490, 495, 500, 505, 510].map(|position| pieces.find(0, position).is_some()),
             [false, true, true, true, false]
         );
         assert_eq!(pieces.find(0, 500), Some(None));
-        pieces.keep(Piece::read(&*file, 0, 100, 490).unwrap());
+        pieces.keep(FilePiece::read(&*file, 0, 100, 490).unwrap());
         assert_eq!((pieces.find(0, 490), pieces.find(0, 510)), (Some(Some(490)), Some(Some(510))));
     }
 
     #[test]
     fn the_oldest_reading_makes_room() {
-        let (file, pieces) = (file(100), Pieces::default());
+        let (file, pieces) = (file(100), PieceCache::default());
         for base in 0..=PIECES_MAX as u64 {
-            pieces.keep(Piece::read(&*file, base << 30, 100, 10).unwrap());
+            pieces.keep(FilePiece::read(&*file, base << 30, 100, 10).unwrap());
         }
         assert_eq!((pieces.find(0, 10), pieces.find(1 << 30, 10)), (None, Some(Some(10))));
     }

@@ -25,8 +25,8 @@ pub(crate) fn of(record: &RecordView<'_>) -> u32 {
     unplaced(head, record.behind_body()) ^ crc32fast::hash(&placed)
 }
 
-/// Returns the part of the digest that is known before the record has a position. `head` is everything before the
-/// body.
+/// Returns the part of the digest that is known before the record has a position. `head` is
+/// everything before the body, with zeros in place of queue offset, log offset and store time.
 pub(crate) fn unplaced(head: &[u8], behind_body: &[u8]) -> u32 {
     let mut hasher = Hasher::new();
     hasher.update(head);

@@ -8,11 +8,11 @@ mod names;
 
 pub use faults::{Faults, Latency, Operation};
 
-use super::{Disk, DiskFile, Entry, Space, Syncer, Usage};
+use super::{DirEntry, Disk, DiskFile, Space, Syncer, Usage};
 use crate::wake::lock;
 use faults::Control;
 use file::{FakeFile, Random, position};
-use names::{Change, Names, State};
+use names::{Change, Names, NamesState};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -26,7 +26,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct FakeDisk {
     page_bytes: usize,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<NamesState>>,
     control: Arc<Control>,
     /// Number of power cuts, for [`Disk::mount`]; `None` when `mount` cannot tell.
     mount: Option<u64>,
@@ -92,7 +92,7 @@ impl FakeDisk {
             names.insert(path.clone(), copy.clone());
         }
         let directories = state.directories.clone();
-        let state = State { durable: names.clone(), names, directories, ..State::default() };
+        let state = NamesState { durable: names.clone(), names, directories, ..NamesState::default() };
         let mount = self.mount.map(|mount| mount + 1);
         Self { page_bytes: self.page_bytes, state: Arc::new(Mutex::new(state)), control, mount }
     }
@@ -116,7 +116,7 @@ impl FakeDisk {
         };
         let names = copy(&state.names);
         let directories = state.directories.clone();
-        let state = State { durable: names.clone(), names, directories, ..State::default() };
+        let state = NamesState { durable: names.clone(), names, directories, ..NamesState::default() };
         let (page_bytes, mount) = (self.page_bytes, self.mount);
         Self { page_bytes, state: Arc::new(Mutex::new(state)), control, mount }
     }
@@ -130,7 +130,7 @@ impl Disk for FakeDisk {
         Ok(())
     }
 
-    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let state = lock(&self.state);
         if state.names.contains_key(path) {
             return Err(ErrorKind::NotADirectory.into());
@@ -138,11 +138,11 @@ impl Disk for FakeDisk {
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let inside = |entry: &Path| entry.parent() == Some(path);
         let directories = state.directories.iter().filter(|entry| inside(entry));
-        let mut list: Vec<Entry> = directories
-            .map(|entry| Entry { name: name(entry), is_dir: true, length: 0, modified_ms: 0 })
+        let mut list: Vec<DirEntry> = directories
+            .map(|entry| DirEntry { name: name(entry), is_dir: true, length: 0, modified_ms: 0 })
             .collect();
         let files = state.names.iter().filter(|(entry, _)| inside(entry));
-        list.extend(files.map(|(entry, file)| Entry {
+        list.extend(files.map(|(entry, file)| DirEntry {
             name: name(entry),
             is_dir: false,
             length: lock(&file.data).current.len() as u64,
@@ -279,8 +279,8 @@ impl Disk for FakeDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
-        struct Held(FakeDisk, PathBuf);
-        impl Drop for Held {
+        struct PathLock(FakeDisk, PathBuf);
+        impl Drop for PathLock {
             fn drop(&mut self) {
                 lock(&self.0.state).locked.remove(&self.1);
             }
@@ -288,7 +288,7 @@ impl Disk for FakeDisk {
         if !lock(&self.state).locked.insert(path.to_owned()) {
             return Err(io::Error::new(ErrorKind::WouldBlock, "another store in this test"));
         }
-        Ok(Box::new(Held(self.clone(), path.to_owned())))
+        Ok(Box::new(PathLock(self.clone(), path.to_owned())))
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// Entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
+pub struct DirEntry {
     /// Name of the entry.
     pub name: String,
     /// Whether the entry is a directory.
@@ -104,7 +104,7 @@ pub trait Disk: Send + Sync + 'static {
     ///
     /// # Errors
     /// The error of the failed system call.
-    fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
+    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
 
     /// Opens an existing file for reading and writing.
     ///

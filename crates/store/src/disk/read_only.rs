@@ -1,7 +1,7 @@
 //! [`Disk`] for tools that only read. It opens no file for writing, so the tools work on a store of another user, on
 //! a read-only file system, or on a store in use.
 
-use super::{Disk, DiskFile, Entry, RealDisk, Space, Syncer, Usage, real};
+use super::{DirEntry, Disk, DiskFile, RealDisk, Space, Syncer, Usage, real};
 use std::any::Any;
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -20,7 +20,7 @@ impl Disk for ReadOnlyDisk {
         refused()
     }
 
-    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         RealDisk.list(path)
     }
 

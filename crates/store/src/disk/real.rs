@@ -1,7 +1,7 @@
 //! A [`Disk`] on the operating system's files. Reads and writes are positional: with a writable memory mapping a full disk or
 //! a bad sector would raise SIGBUS, while a write returns an error.
 
-use super::{Disk, DiskFile, Entry, PAGE_BYTES, Space, Syncer, Usage, lock};
+use super::{DirEntry, Disk, DiskFile, PAGE_BYTES, Space, Syncer, Usage, lock};
 use rustix::fs::{
     Advice, AtFlags, CWD, FallocateFlags, OFlags, SeekFrom, StatxFlags, fadvise, fallocate, fdatasync, fsync,
     seek, statvfs, statx, syncfs,
@@ -25,7 +25,7 @@ impl Disk for RealDisk {
         fs::create_dir_all(path)
     }
 
-    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let entries = match fs::read_dir(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
@@ -45,7 +45,7 @@ impl Disk for RealDisk {
                 (metadata.len(), metadata.mtime() * 1000 + metadata.mtime_nsec() / 1_000_000)
             };
             let name = entry.file_name().to_string_lossy().into_owned();
-            list.push(Entry { name, is_dir, length, modified_ms });
+            list.push(DirEntry { name, is_dir, length, modified_ms });
         }
         list.sort();
         Ok(list)

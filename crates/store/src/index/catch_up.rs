@@ -1,9 +1,9 @@
 //! Reads keys from the commit log: keys of messages appended before the store was opened, or while the list of
 //! pending keys was full.
 
-use super::run::Stopped;
-use super::{Filling, Indexer};
-use crate::keys::KeyEntry as Entry;
+use super::run::FillError;
+use super::{IndexFiles, Indexer};
+use crate::keys::KeyEntry;
 use crate::keys::hashes_of;
 use crate::log::Segment;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 
 /// Indexed part of a piece of the log.
-struct Passed {
+struct IndexedPart {
     /// Number of bytes that were indexed.
     bytes: u64,
     /// Bytes that must be read at once for the next record.
@@ -26,7 +26,7 @@ struct Passed {
 
 impl Indexer<'_> {
     /// Indexes a piece of the log between `filling.next` and `end`, at least one record.
-    pub(super) fn catch_up(&self, filling: &mut Filling, end: u64) -> Result<(), Stopped> {
+    pub(super) fn catch_up(&self, filling: &mut IndexFiles, end: u64) -> Result<(), FillError> {
         let Some(segment) = self.state.log.segment_of(filling.next) else {
             // The file was deleted meanwhile; nothing was written behind the last file.
             filling.next = self.state.log.min().max(filling.next);
@@ -42,12 +42,12 @@ impl Indexer<'_> {
         let mut wanted = CHUNK_BYTES;
         let passed = loop {
             let mut bytes = vec![0; wanted.min(usize::try_from(left).unwrap_or(usize::MAX))];
-            segment.file.read_at(&mut bytes, at).map_err(Stopped::Log)?;
+            segment.file.read_at(&mut bytes, at).map_err(FillError::Log)?;
             let passed = self.keys_in(&bytes, &segment, filling, &mut entries);
             match passed.needed.filter(|needed| passed.bytes == 0 && *needed > bytes.len()) {
                 Some(needed) if needed as u64 <= left.min(RECORD_BYTES_MAX) => wanted = needed,
                 // Such a size means damage.
-                Some(_) => break Passed { bytes: self.past_damage(&bytes, filling.next), needed: None },
+                Some(_) => break IndexedPart { bytes: self.past_damage(&bytes, filling.next), needed: None },
                 None => break passed,
             }
         };
@@ -66,32 +66,32 @@ impl Indexer<'_> {
         &self,
         bytes: &[u8],
         segment: &Segment,
-        filling: &mut Filling,
-        entries: &mut Vec<Entry>,
-    ) -> Passed {
+        filling: &mut IndexFiles,
+        entries: &mut Vec<KeyEntry>,
+    ) -> IndexedPart {
         let mut hashes = Vec::new();
         let mut done = 0;
         loop {
             let (rest, offset) = (&bytes[done..], filling.next + done as u64);
             let left = segment.base + self.state.config.segment_bytes - offset;
-            let passed = |bytes| Passed { bytes, needed: None };
+            let passed = |bytes| IndexedPart { bytes, needed: None };
             match peek(rest) {
                 Some((size, MAGIC_BLANK)) if u64::from(size) == left => return passed(done as u64 + left),
                 None if left < 8 => return passed(done as u64 + left),
-                None => return Passed { bytes: done as u64, needed: Some(8) },
+                None => return IndexedPart { bytes: done as u64, needed: Some(8) },
                 Some(_) => {}
             }
             match RecordView::parse(rest) {
                 Ok(view) if view.log_offset() == Some(LogOffset::new(offset)) => {
                     hashes.clear();
                     hashes_of(&view, &mut hashes);
-                    let keys = Entry::all(&hashes, offset, view.store_timestamp());
+                    let keys = KeyEntry::all(&hashes, offset, view.store_timestamp());
                     entries.extend(keys.skip(filling.skip));
                     filling.skip = 0;
                     done += view.size();
                 }
                 Err(RecordError::Truncated { needed, .. }) => {
-                    return Passed { bytes: done as u64, needed: Some(needed) };
+                    return IndexedPart { bytes: done as u64, needed: Some(needed) };
                 }
                 // Return the keys found so far first.
                 _ if done > 0 => return passed(done as u64),

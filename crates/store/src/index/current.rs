@@ -2,9 +2,9 @@
 //! written rarely, because keys hit it at random.
 
 use super::layout::{END_OFFSET_AT, END_TIME_AT, Geometry, HEADER_BYTES, Header, ITEM_BYTES, Item};
-use super::load::Surroundings;
+use super::load::StoreFacts;
 use crate::disk::{Disk, DiskFile, Space};
-use crate::keys::KeyEntry as Entry;
+use crate::keys::KeyEntry;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ const SYNC_ITEMS: u32 = 1 << 22;
 
 /// Store time (ms) and log position of the last message in a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct End {
+pub(super) struct LastMessage {
     pub(super) time: i64,
     pub(super) offset: u64,
 }
 
-impl End {
+impl LastMessage {
     /// Writes time and position into the header of a file, and syncs the file.
     pub(super) fn write(self, file: &dyn DiskFile) -> io::Result<()> {
         file.write_at(&self.time.to_be_bytes(), END_TIME_AT)?;
@@ -47,7 +47,7 @@ pub(super) struct Current {
     slots: Vec<u32>,
     buffer: Vec<u8>,
     /// The end that the file's own header names; the checkpoint covers it, see [`Self::finish`].
-    header_end: End,
+    header_end: LastMessage,
     /// Value of `header.next` when the file was last synced.
     synced: u32,
     /// Value of `header.next` when write-back was last started.
@@ -73,7 +73,7 @@ impl Current {
         // Untouched zeroed memory costs nothing: with few keys few pages are used.
         let slots = vec![0; geometry.slots as usize];
         let changed = vec![false; slots.len().div_ceil(SLOTS_STEP)];
-        let header_end = End { time: 0, offset: header.begin_offset };
+        let header_end = LastMessage { time: 0, offset: header.begin_offset };
         let buffer = Vec::new();
         Self { name, file, header, geometry, slots, buffer, header_end, synced: 1, written_back: 1, changed }
     }
@@ -107,7 +107,7 @@ impl Current {
             }
         }
         (current.synced, current.written_back) = (header.next, header.next);
-        current.header_end = End { time: header.end_time, offset: header.end_offset };
+        current.header_end = LastMessage { time: header.end_time, offset: header.end_offset };
         let is_whole = used == header.slots_used && newest == header.next - 1;
         Ok(is_whole.then_some(current))
     }
@@ -119,7 +119,7 @@ impl Current {
         file: &Arc<dyn DiskFile>,
         header: Header,
         geometry: Geometry,
-        (around, is_end_valid): (Surroundings, bool),
+        (around, is_end_valid): (StoreFacts, bool),
     ) -> io::Result<Self> {
         let begin = Header {
             end_time: header.begin_time,
@@ -129,7 +129,7 @@ impl Current {
             ..header
         };
         let mut current = Self::over(name.to_owned(), file.clone(), begin, geometry);
-        current.take_back_all(header.next, around.log_end)?;
+        current.accept_items(header.next, around.log_end)?;
         current.compare_slots()?;
         current.written_back = current.header.next;
         if is_end_valid && current.header.next == header.next {
@@ -137,19 +137,19 @@ impl Current {
         }
         // With a later end time a RocketMQ broker would remove the file.
         let time = header.end_time.min(current.header.end_time).min(around.index_msg_timestamp);
-        current.header_end = End { time, offset: header.end_offset.min(current.header.end_offset) };
+        current.header_end = LastMessage { time, offset: header.end_offset.min(current.header.end_offset) };
         Ok(current)
     }
 
     /// Accepts the items before `next`, up to the first invalid item.
-    fn take_back_all(&mut self, next: u32, log_end: u64) -> io::Result<()> {
+    fn accept_items(&mut self, next: u32, log_end: u64) -> io::Result<()> {
         let mut bytes = vec![0; STEP_BYTES / ITEM_BYTES * ITEM_BYTES];
         while self.header.next < next {
             let count = (next - self.header.next).min((bytes.len() / ITEM_BYTES) as u32);
             let bytes = &mut bytes[..count as usize * ITEM_BYTES];
             self.file.read_at(bytes, self.geometry.item_at(self.header.next))?;
             for item in bytes.chunks_exact(ITEM_BYTES).map(Item::from_bytes) {
-                if !self.take_back(item, log_end) {
+                if !self.accept_item(item, log_end) {
                     return Ok(());
                 }
             }
@@ -176,7 +176,7 @@ impl Current {
     }
 
     /// Accepts an item of the file. Returns `false` if the item is invalid.
-    fn take_back(&mut self, item: Item, log_end: u64) -> bool {
+    fn accept_item(&mut self, item: Item, log_end: u64) -> bool {
         let never_written = item == Item { hash: 0, offset: 0, seconds: 0, previous: 0 };
         if never_written || item.offset < self.header.end_offset || item.offset >= log_end {
             return false;
@@ -205,7 +205,7 @@ impl Current {
     }
 
     /// Adds entries until the file is full and returns how many were added. Queries find them after [`Self::write`].
-    pub(super) fn put(&mut self, entries: &[Entry]) -> usize {
+    pub(super) fn put(&mut self, entries: &[KeyEntry]) -> usize {
         let room = (self.geometry.items - self.header.next) as usize;
         let entries = &entries[..room.min(entries.len())];
         for entry in entries {
@@ -262,7 +262,7 @@ impl Current {
             return Ok(());
         }
         self.file.sync()?;
-        let End { time: end_time, offset: end_offset } = self.header_end;
+        let LastMessage { time: end_time, offset: end_offset } = self.header_end;
         self.file.write_at(&Header { end_time, end_offset, ..self.header }.to_bytes(), 0)?;
         self.file.sync()?;
         self.write_slots()?;
@@ -290,7 +290,7 @@ impl Current {
     }
 
     /// Moves the end in the file's header, now that the checkpoint covers it.
-    pub(super) fn write_header_end(&mut self, end: End) -> io::Result<()> {
+    pub(super) fn write_header_end(&mut self, end: LastMessage) -> io::Result<()> {
         if self.synced == 1 || end.offset < self.header_end.offset || end.offset > self.header.end_offset {
             return Ok(());
         }

@@ -1,9 +1,9 @@
 //! Loads the index files at opening and after an error.
 
-use super::current::{Current, End, read_header};
+use super::current::{Current, LastMessage, read_header};
 use super::layout::Header;
-use super::{Filling, Finished, KeyIndex, Stage};
-use crate::disk::{DiskFile, Entry};
+use super::{FullFile, IndexFiles, IndexState, KeyIndex};
+use crate::disk::{DirEntry, DiskFile};
 use crate::wake::lock;
 use std::io;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 /// State of the store that loading needs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Surroundings {
+pub(super) struct StoreFacts {
     /// Whether the store was not closed cleanly.
     pub(super) after_crash: bool,
     /// Log position of the log's end. Items for messages at or behind it are stale.
@@ -24,10 +24,11 @@ pub(super) struct Surroundings {
 
 /// State of a file on the disk.
 enum FileState {
-    Finished(Finished),
+    Finished(FullFile),
     /// Full file with an outdated header.
-    Completed(Finished),
-    /// Last usable file, which is not full. Files behind it are empty, or of messages that were lost.
+    Completed(FullFile),
+    /// Last usable file, to which items are added. Later files are removed, and the keys of their
+    /// messages are read from the log again.
     Current(Current),
     Unusable(&'static str),
 }
@@ -35,7 +36,7 @@ enum FileState {
 impl KeyIndex {
     /// Checks the files. Complete files are kept, and the newest is continued. An unusable file is removed with all
     /// files behind it, and their keys are read from the log again.
-    pub(super) fn load(&self, filling: &mut Filling, around: Surroundings) -> io::Result<()> {
+    pub(super) fn load(&self, filling: &mut IndexFiles, around: StoreFacts) -> io::Result<()> {
         if self.is_on {
             self.disk.create_dir_all(&self.directory)?;
         }
@@ -91,9 +92,9 @@ impl KeyIndex {
             .filter(|newest| {
                 !around.after_crash && newest.next > 1 && newest.end_time > around.index_msg_timestamp
             })
-            .map(|newest| End { time: newest.end_time, offset: newest.end_offset });
+            .map(|newest| LastMessage { time: newest.end_time, offset: newest.end_offset });
         self.find_end(filling, around)?;
-        filling.stage = Stage::Ready;
+        filling.stage = IndexState::Ready;
         Ok(())
     }
 
@@ -106,7 +107,7 @@ impl KeyIndex {
         (filling.current, filling.unannounced) = (None, None);
         filling.finished.clear();
         filling.stale_headers.clear();
-        filling.stage = Stage::Unloaded;
+        filling.stage = IndexState::Unloaded;
         (filling.next, filling.skip) = (0, 0);
         self.cut(to)?;
         // The files are checked as after a crash, because slots and items may no longer match.
@@ -181,7 +182,7 @@ impl KeyIndex {
         file.sync()
     }
 
-    fn look_at(&self, filling: &Filling, entry: &Entry, around: Surroundings) -> io::Result<FileState> {
+    fn look_at(&self, filling: &IndexFiles, entry: &DirEntry, around: StoreFacts) -> io::Result<FileState> {
         let geometry = self.geometry;
         if entry.length != geometry.file_bytes() {
             return Ok(FileState::Unusable("its size is not the configured one"));
@@ -202,7 +203,7 @@ impl KeyIndex {
         let is_end_valid = is_empty || header.ends_with(&self.item(&*file, header.next - 1)?);
         let is_sure = is_end_valid && (!around.after_crash || header.end_time <= around.index_msg_timestamp);
         if header.end_offset < around.log_end && is_sure && is_full {
-            return Ok(FileState::Finished(Finished { name: entry.name.clone(), file, header }));
+            return Ok(FileState::Finished(FullFile { name: entry.name.clone(), file, header }));
         }
         if !around.after_crash
             && !is_empty
@@ -219,13 +220,13 @@ impl KeyIndex {
         if is_full && current.is_full() {
             current.finish()?;
             let header = current.header;
-            return Ok(FileState::Completed(Finished { name: entry.name.clone(), file, header }));
+            return Ok(FileState::Completed(FullFile { name: entry.name.clone(), file, header }));
         }
         Ok(FileState::Current(current))
     }
 
     /// Finds the log position where indexing continues: at the message of the last item, some of whose keys may be missing.
-    fn find_end(&self, filling: &mut Filling, around: Surroundings) -> io::Result<()> {
+    fn find_end(&self, filling: &mut IndexFiles, around: StoreFacts) -> io::Result<()> {
         let newest = filling.newest().filter(|newest| newest.end_offset >= around.log_min);
         filling.next = newest.map_or(0, |newest| newest.end_offset).max(around.log_min);
         filling.skip = 0;
@@ -237,7 +238,7 @@ impl KeyIndex {
     }
 
     /// Number of items at the end of the files that are of the message at log position `offset`.
-    fn count_at_end(&self, filling: &Filling, offset: u64) -> io::Result<usize> {
+    fn count_at_end(&self, filling: &IndexFiles, offset: u64) -> io::Result<usize> {
         let current = filling.current.iter().map(|current| (&current.file, current.header));
         let finished = filling.finished.iter().rev().map(|finished| (&finished.file, finished.header));
         let mut count = 0;
@@ -253,7 +254,7 @@ impl KeyIndex {
     }
 
     /// Reacts to an error of the index files: drops the state in memory; after a pause the files are loaded again.
-    pub(super) fn pause_after_error(&self, filling: &mut Filling, error: &io::Error) {
+    pub(super) fn pause_after_error(&self, filling: &mut IndexFiles, error: &io::Error) {
         let full = crate::error::is_lack(error);
         let pause_ms = filling.pause.as_millis() as u64;
         tracing::warn!(%error, pause_ms, "the key index cannot be written; messages are stored, and found by key later");
@@ -262,21 +263,21 @@ impl KeyIndex {
             filling.damaged = filling.current.take().map(|current| current.name).or(filling.damaged.take());
         }
         filling.current = None;
-        filling.stage = Stage::Resting(filling.pause(self.clock.now()));
+        filling.stage = IndexState::FilePause(filling.pause(self.clock.now()));
     }
 
     /// Reacts to an error of reading the log: indexing is tried again after a pause.
-    pub(super) fn wait_for_log(&self, filling: &mut Filling, error: &io::Error) {
+    pub(super) fn wait_for_log(&self, filling: &mut IndexFiles, error: &io::Error) {
         let pause_ms = filling.pause.as_millis() as u64;
         tracing::warn!(%error, pause_ms, "the log cannot be read for the key index; messages are found by key later");
-        filling.stage = Stage::Waiting(filling.pause(self.clock.now()));
+        filling.stage = IndexState::LogPause(filling.pause(self.clock.now()));
     }
 
     /// Reacts to invalid data that a query found in a file.
     pub(super) fn distrust(&self, name: &str) {
         let mut filling = lock(&self.filling);
         filling.damaged = Some(name.to_owned());
-        filling.stage = Stage::Unloaded;
+        filling.stage = IndexState::Unloaded;
         self.indexed.store(0, Ordering::Release);
         drop(filling);
         self.idle.store(false, Ordering::Relaxed);

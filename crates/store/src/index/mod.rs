@@ -42,13 +42,13 @@ pub use query::{KeyMatch, KeyMatches, KeyQuery};
 
 use crate::disk::{Disk, DiskFile};
 use crate::flusher::Flusher;
-use crate::keys::KeyEntry as Entry;
+use crate::keys::KeyEntry;
 use crate::read::Reader;
 use crate::state::State;
 use crate::wake::{Clock, Wake};
-use current::{Current, End};
+use current::{Current, LastMessage};
 use layout::Header;
-use pending::Pending;
+use pending::PendingKeys;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -69,8 +69,8 @@ pub(crate) struct KeyIndex {
     geometry: Geometry,
     directory: PathBuf,
     disk: Arc<dyn Disk>,
-    pending: Mutex<Pending>,
-    filling: Mutex<Filling>,
+    pending: Mutex<PendingKeys>,
+    filling: Mutex<IndexFiles>,
     /// Log position before which all messages can be found.
     indexed: AtomicU64,
     /// Whether the store crashed, so that the slots of an unfinished file cannot be trusted.
@@ -93,7 +93,7 @@ pub(crate) struct Indexer<'a> {
 }
 
 /// A full index file.
-struct Finished {
+struct FullFile {
     name: String,
     file: Arc<dyn DiskFile>,
     header: Header,
@@ -101,37 +101,37 @@ struct Finished {
 
 /// The files and how far they are filled. Only the holder of the lock may access them.
 #[derive(Default)]
-struct Filling {
-    stage: Stage,
+struct IndexFiles {
+    stage: IndexState,
     /// Full files in ascending order, all before the current file.
-    finished: Vec<Arc<Finished>>,
+    finished: Vec<Arc<FullFile>>,
     current: Option<Current>,
     /// Log position before which all keys are in the files.
     next: u64,
     /// Number of keys of the record at `next` that are in the files already.
     skip: usize,
     /// The end of the durable part that the checkpoint does not know yet.
-    unannounced: Option<End>,
+    unannounced: Option<LastMessage>,
     /// Full files whose header does not name their end yet, because the checkpoint does not cover it.
-    stale_headers: Vec<Arc<Finished>>,
+    stale_headers: Vec<Arc<FullFile>>,
     /// Name of a file with invalid data; it is removed at the next loading.
     damaged: Option<String>,
     pause: Duration,
     /// An empty list, kept to reuse its memory.
-    scratch: Vec<Entry>,
+    scratch: Vec<KeyEntry>,
 }
 
-/// State of `Filling`.
+/// State of `IndexFiles`.
 #[derive(Default)]
-enum Stage {
+enum IndexState {
     /// The files will be loaded when they are needed.
     #[default]
     Unloaded,
     Ready,
     /// State after an error of an index file: the thread pauses until this time and then loads the files again.
-    Resting(Instant),
+    FilePause(Instant),
     /// State after an error of reading the log: the thread pauses until this time. The loaded files stay valid.
-    Waiting(Instant),
+    LogPause(Instant),
 }
 
 impl KeyIndex {
@@ -148,7 +148,7 @@ impl KeyIndex {
             directory,
             disk,
             pending: Mutex::default(),
-            filling: Mutex::new(Filling { pause: PAUSE, ..Filling::default() }),
+            filling: Mutex::new(IndexFiles { pause: PAUSE, ..IndexFiles::default() }),
             indexed: AtomicU64::new(0),
             after_crash: AtomicBool::new(true),
             settled: AtomicU64::new(0),
@@ -164,7 +164,7 @@ impl KeyIndex {
     }
 
     /// Removes the files that hold only messages before `log_min`, but never the newest file.
-    fn remove_below(&self, filling: &mut Filling, log_min: u64) -> io::Result<()> {
+    fn remove_below(&self, filling: &mut IndexFiles, log_min: u64) -> io::Result<()> {
         let mut removed = false;
         while filling.finished.len() + usize::from(filling.current.is_some()) > 1
             && filling.finished.first().is_some_and(|oldest| oldest.header.end_offset < log_min)
@@ -177,7 +177,7 @@ impl KeyIndex {
     }
 }
 
-impl Filling {
+impl IndexFiles {
     /// Returns the end of a pause that begins now, and lengthens the next pause.
     fn pause(&mut self, now: Instant) -> Instant {
         let until = now + self.pause;
@@ -186,12 +186,12 @@ impl Filling {
     }
 
     /// Writes the ends into the file headers, as far as the checkpoint covers them.
-    fn write_header_end(&mut self, end: End) -> io::Result<()> {
+    fn write_header_end(&mut self, end: LastMessage) -> io::Result<()> {
         while let Some(finished) =
             self.stale_headers.first().filter(|first| first.header.end_offset <= end.offset)
         {
             let time = finished.header.end_time.min(end.time);
-            End { time, offset: finished.header.end_offset }.write(&*finished.file)?;
+            LastMessage { time, offset: finished.header.end_offset }.write(&*finished.file)?;
             self.stale_headers.remove(0);
         }
         self.current.as_mut().map_or(Ok(()), |current| current.write_header_end(end))

@@ -1,7 +1,7 @@
 //! Pending keys: passed by the appender, not yet written by the index thread.
 
 use super::KeyIndex;
-use crate::keys::KeyEntry as Entry;
+use crate::keys::KeyEntry;
 use crate::wake::lock;
 use std::sync::atomic::Ordering;
 
@@ -15,8 +15,8 @@ const ENTRIES_WAKE: usize = ENTRIES_MAX / 16;
 
 /// The keys of all messages between two log positions.
 #[derive(Default)]
-pub(super) struct Pending {
-    pub(super) entries: Vec<Entry>,
+pub(super) struct PendingKeys {
+    pub(super) entries: Vec<KeyEntry>,
     /// Log position where the pending keys begin: earlier keys were written, or must be read from the log.
     pub(super) from: u64,
     /// Log position where the pending keys end.
@@ -33,7 +33,7 @@ impl KeyIndex {
 
     /// Takes `count` keys of appended records, and the log position where these end. Called under the appender's lock, so that
     /// keys arrive in log order.
-    pub(crate) fn hand_over(&self, end: u64, count: usize, entries: impl Iterator<Item = Entry>) {
+    pub(crate) fn hand_over(&self, end: u64, count: usize, entries: impl Iterator<Item = KeyEntry>) {
         if !self.is_on {
             return;
         }
@@ -64,7 +64,7 @@ impl KeyIndex {
 
     /// Takes the pending entries and the log position where they end. `Err` holds a log position up to which the log must be
     /// read first.
-    pub(super) fn take(&self, next: u64, scratch: Vec<Entry>) -> Result<(Vec<Entry>, u64), u64> {
+    pub(super) fn take(&self, next: u64, scratch: Vec<KeyEntry>) -> Result<(Vec<KeyEntry>, u64), u64> {
         let mut pending = lock(&self.pending);
         if next < pending.from {
             return Err(pending.from);

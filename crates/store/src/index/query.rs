@@ -1,7 +1,7 @@
 //! Queries by key (`IndexService.queryOffset`, `IndexFile.selectPhyOffset`, `DefaultMessageStore.queryMessage`).
 
 use super::layout::{Header, ITEM_BYTES, Item};
-use super::{Finished, Indexer, KeyIndex};
+use super::{FullFile, Indexer, KeyIndex};
 use crate::disk::DiskFile;
 use crate::error::{ReadError, Result};
 use crate::keys::{KeyKind, Keys, hash_of, seed_of};
@@ -57,7 +57,7 @@ pub struct KeyMatches {
 }
 
 /// An index file during a query.
-struct View {
+struct FileView {
     name: String,
     file: Arc<dyn DiskFile>,
     header: Header,
@@ -66,13 +66,13 @@ struct View {
 }
 
 /// Reasons why the search of a file ended early.
-enum Broken {
+enum SearchError {
     /// The file holds invalid data.
     Damage,
     Disk(io::Error),
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for SearchError {
     fn from(error: io::Error) -> Self {
         Self::Disk(error)
     }
@@ -98,8 +98,8 @@ impl Indexer<'_> {
                 Ok(_) => break,
                 Err(broken) => {
                     let error = match broken {
-                        Broken::Damage => "an item that cannot have been written".to_owned(),
-                        Broken::Disk(error) => error.to_string(),
+                        SearchError::Damage => "an item that cannot have been written".to_owned(),
+                        SearchError::Disk(error) => error.to_string(),
                     };
                     tracing::error!(
                         file = view.name,
@@ -164,17 +164,17 @@ impl Search<'_> {
 
 impl KeyIndex {
     /// Returns an empty result with the index's progress, and the index files, oldest first.
-    fn views(&self, hash: u32) -> (KeyMatches, Vec<View>) {
+    fn views(&self, hash: u32) -> (KeyMatches, Vec<FileView>) {
         let filling = lock(&self.filling);
         let newest = filling.newest();
         let mut views = Vec::with_capacity(filling.finished.len() + 1);
         for finished in &filling.finished {
-            let Finished { name, file, header } = &**finished;
-            views.push(View { name: name.clone(), file: file.clone(), header: *header, newest: None });
+            let FullFile { name, file, header } = &**finished;
+            views.push(FileView { name: name.clone(), file: file.clone(), header: *header, newest: None });
         }
         if let Some(current) = &filling.current {
             let (name, file, header) = (current.name.clone(), current.file.clone(), current.header);
-            views.push(View { name, file, header, newest: Some(current.newest_of(hash)) });
+            views.push(FileView { name, file, header, newest: Some(current.newest_of(hash)) });
         }
         let matches = KeyMatches {
             found: Vec::new(),
@@ -193,11 +193,11 @@ impl KeyIndex {
     /// Follows the chain of a hash from its newest item while `take` returns true; `false` when `take` ended it.
     fn walk(
         &self,
-        view: &View,
+        view: &FileView,
         hash: u32,
         query: &KeyQuery<'_>,
         mut take: impl FnMut(u64) -> bool,
-    ) -> Result<bool, Broken> {
+    ) -> Result<bool, SearchError> {
         let (header, slot) = (&view.header, self.geometry.slot_of(hash));
         let mut number = match view.newest {
             Some(number) => number,
@@ -208,9 +208,9 @@ impl KeyIndex {
             }
         };
         if number >= header.next {
-            return Err(Broken::Damage);
+            return Err(SearchError::Damage);
         }
-        let mut block = Block { first: 0, bytes: Vec::new() };
+        let mut block = ItemBlock { first: 0, bytes: Vec::new() };
         while number > 0 {
             let item = block.item(self, view, number)?;
             let in_file = (header.begin_offset..=header.end_offset).contains(&item.offset);
@@ -219,7 +219,7 @@ impl KeyIndex {
                 || item.seconds < 0
                 || !in_file
             {
-                return Err(Broken::Damage);
+                return Err(SearchError::Damage);
             }
             // The first item's seconds count from the end of the file before.
             let seconds = if number == 1 { 0 } else { i64::from(item.seconds) };
@@ -237,13 +237,13 @@ impl KeyIndex {
 }
 
 /// A block of items read together, aligned because chains lead backwards.
-struct Block {
+struct ItemBlock {
     first: u32,
     bytes: Vec<u8>,
 }
 
-impl Block {
-    fn item(&mut self, index: &KeyIndex, view: &View, number: u32) -> io::Result<Item> {
+impl ItemBlock {
+    fn item(&mut self, index: &KeyIndex, view: &FileView, number: u32) -> io::Result<Item> {
         let held = self.bytes.len() / ITEM_BYTES;
         let is_held = number >= self.first && ((number - self.first) as usize) < held;
         if !is_held {

@@ -1,12 +1,12 @@
 //! Fills the key index.
 
-use super::current::{Current, End};
+use super::current::{Current, LastMessage};
 use super::layout::Header;
-use super::load::Surroundings;
-use super::{Filling, Finished, Indexer, KeyIndex, PAUSE, Stage};
+use super::load::StoreFacts;
+use super::{FullFile, IndexFiles, IndexState, Indexer, KeyIndex, PAUSE};
 use crate::disk::local_digits;
-use crate::keys::KeyEntry as Entry;
-use crate::state::Interrupted;
+use crate::keys::KeyEntry;
+use crate::state::Interruption;
 use crate::wake::{Next, lock};
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Time for which the thread lets keys accumulate while more keys arrive.
 const GATHER: Duration = Duration::from_millis(20);
-/// Longest wait for a durable log before the checkpoint learns the index's progress.
+/// Pause before the next attempt to record the index's progress in the checkpoint, while the log is
+/// not durable as far.
 const ANNOUNCE: Duration = Duration::from_millis(500);
 /// Entries added between two writes.
 const PUT_ENTRIES: usize = 1 << 14;
@@ -25,7 +26,7 @@ const KEPT_ENTRIES: usize = 1 << 16;
 const ROUNDS_MAX: usize = 64;
 
 /// Result of a round of filling.
-pub(super) enum Round {
+pub(super) enum FillResult {
     /// More of the log is unread.
     More,
     /// The pending keys are written.
@@ -33,18 +34,18 @@ pub(super) enum Round {
     /// No keys were pending.
     Idle,
     /// An error occurred; the next attempt is not before this time.
-    Resting(Instant),
+    Paused(Instant),
 }
 
 /// The error that ended a round of filling.
-pub(super) enum Stopped {
+pub(super) enum FillError {
     /// An error of an index file.
     File(io::Error),
     /// An error of reading the log.
     Log(io::Error),
 }
 
-impl From<io::Error> for Stopped {
+impl From<io::Error> for FillError {
     fn from(error: io::Error) -> Self {
         Self::File(error)
     }
@@ -59,10 +60,10 @@ impl Indexer<'_> {
         let round = self.fill();
         let announced = self.announce_index();
         match round {
-            Round::More => Next::Now,
-            Round::Worked => Next::At(now + GATHER),
-            Round::Resting(until) => Next::At(until),
-            Round::Idle => {
+            FillResult::More => Next::Now,
+            FillResult::Worked => Next::At(now + GATHER),
+            FillResult::Paused(until) => Next::At(until),
+            FillResult::Idle => {
                 self.index.idle.store(true, Ordering::SeqCst);
                 if self.index.is_behind() || self.state.signals.stopping.load(Ordering::SeqCst) {
                     self.index.idle.store(false, Ordering::Relaxed);
@@ -79,37 +80,37 @@ impl Indexer<'_> {
     }
 
     /// Writes the pending keys, or reads a piece of the log.
-    pub(super) fn fill(&self) -> Round {
+    pub(super) fn fill(&self) -> FillResult {
         let filling = &mut *lock(&self.index.filling);
         match self.fill_some(filling) {
             Ok(round) => round,
             Err(stopped) => {
                 match stopped {
-                    Stopped::File(error) => self.index.pause_after_error(filling, &error),
-                    Stopped::Log(error) => self.index.wait_for_log(filling, &error),
+                    FillError::File(error) => self.index.pause_after_error(filling, &error),
+                    FillError::Log(error) => self.index.wait_for_log(filling, &error),
                 }
-                Round::Resting(self.state.clock.now() + filling.pause)
+                FillResult::Paused(self.state.clock.now() + filling.pause)
             }
         }
     }
 
-    fn fill_some(&self, filling: &mut Filling) -> Result<Round, Stopped> {
+    fn fill_some(&self, filling: &mut IndexFiles) -> Result<FillResult, FillError> {
         match filling.stage {
-            Stage::Ready => {}
-            Stage::Resting(until) | Stage::Waiting(until) if self.state.clock.now() < until => {
-                return Ok(Round::Resting(until));
+            IndexState::Ready => {}
+            IndexState::FilePause(until) | IndexState::LogPause(until) if self.state.clock.now() < until => {
+                return Ok(FillResult::Paused(until));
             }
-            Stage::Waiting(_) => filling.stage = Stage::Ready,
-            Stage::Resting(_) | Stage::Unloaded => self.load_index(filling)?,
+            IndexState::LogPause(_) => filling.stage = IndexState::Ready,
+            IndexState::FilePause(_) | IndexState::Unloaded => self.load_index(filling)?,
         }
         if !self.index.is_on {
-            return Ok(Round::Idle);
+            return Ok(FillResult::Idle);
         }
         self.index.remove_below(filling, self.state.log.min())?;
         let scratch = std::mem::take(&mut filling.scratch);
         let (mut entries, end) = match self.index.take(filling.next, scratch) {
             Ok(taken) => taken,
-            Err(end) => return self.catch_up(filling, end).map(|()| Round::More),
+            Err(end) => return self.catch_up(filling, end).map(|()| FillResult::More),
         };
         let is_idle = entries.is_empty();
         self.put_all(filling, &entries)?;
@@ -119,11 +120,11 @@ impl Indexer<'_> {
         filling.next = end;
         filling.pause = PAUSE;
         self.index.indexed.store(end, Ordering::Release);
-        Ok(if is_idle { Round::Idle } else { Round::Worked })
+        Ok(if is_idle { FillResult::Idle } else { FillResult::Worked })
     }
 
-    fn load_index(&self, filling: &mut Filling) -> io::Result<()> {
-        let around = Surroundings {
+    fn load_index(&self, filling: &mut IndexFiles) -> io::Result<()> {
+        let around = StoreFacts {
             after_crash: self.index.after_crash.swap(true, Ordering::Relaxed),
             log_end: self.state.appended.get(),
             log_min: self.state.log.min(),
@@ -133,7 +134,7 @@ impl Indexer<'_> {
     }
 
     /// Adds all entries, to as many files as needed.
-    pub(super) fn put_all(&self, filling: &mut Filling, entries: &[Entry]) -> io::Result<()> {
+    pub(super) fn put_all(&self, filling: &mut IndexFiles, entries: &[KeyEntry]) -> io::Result<()> {
         for mut rest in entries.chunks(PUT_ENTRIES) {
             while let Some(first) = rest.first() {
                 let current = match &mut filling.current {
@@ -159,7 +160,7 @@ impl Indexer<'_> {
         Ok(())
     }
 
-    fn next_file(&self, filling: &Filling, time: i64) -> io::Result<Current> {
+    fn next_file(&self, filling: &IndexFiles, time: i64) -> io::Result<Current> {
         let index = &self.index;
         let newest = filling.finished.last();
         // As in RocketMQ the name is the local time, here of the first message. Files are sorted by name, so it must ascend
@@ -173,10 +174,10 @@ impl Indexer<'_> {
     }
 
     /// Makes the full file durable.
-    fn complete(&self, filling: &mut Filling) -> io::Result<()> {
+    fn complete(&self, filling: &mut IndexFiles) -> io::Result<()> {
         self.index.finish(filling)?;
         let Some(Current { name, file, header, .. }) = filling.current.take() else { return Ok(()) };
-        filling.finished.push(Arc::new(Finished { name, file, header }));
+        filling.finished.push(Arc::new(FullFile { name, file, header }));
         filling.stale_headers.extend(filling.finished.last().cloned());
         Ok(())
     }
@@ -204,7 +205,7 @@ impl Indexer<'_> {
 
     /// Records that key index files up to this time are durable. Takes the maximum, because two threads may call it
     /// at once. RocketMQ removes an index file whose header names a later time than the checkpoint.
-    fn note_indexed(&self, time_ms: i64) -> Result<(), Interrupted> {
+    fn note_indexed(&self, time_ms: i64) -> Result<(), Interruption> {
         self.state.save_page(|page| page.index_msg_timestamp = page.index_msg_timestamp.max(time_ms))
     }
 
@@ -236,9 +237,9 @@ impl Indexer<'_> {
     fn fill_all(&self) -> bool {
         for _ in 0..ROUNDS_MAX {
             match self.fill() {
-                Round::More | Round::Worked => {}
-                Round::Idle => return true,
-                Round::Resting(_) => return false,
+                FillResult::More | FillResult::Worked => {}
+                FillResult::Idle => return true,
+                FillResult::Paused(_) => return false,
             }
         }
         true
@@ -261,13 +262,13 @@ impl Indexer<'_> {
 
 impl KeyIndex {
     /// Makes the items in the current file durable.
-    pub(super) fn finish(&self, filling: &mut Filling) -> io::Result<()> {
+    pub(super) fn finish(&self, filling: &mut IndexFiles) -> io::Result<()> {
         let Some(current) = &mut filling.current else { return Ok(()) };
         current.finish()?;
         self.disk.sync_dir(&self.directory)?;
         if current.header.next > 1 {
             let Header { end_time: time, end_offset: offset, .. } = current.header;
-            filling.unannounced = Some(End { time, offset });
+            filling.unannounced = Some(LastMessage { time, offset });
         }
         Ok(())
     }

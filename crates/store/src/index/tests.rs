@@ -1,10 +1,10 @@
-use super::current::{Current, End, read_header};
+use super::current::{Current, LastMessage, read_header};
 use super::layout::{Geometry, Header};
-use super::load::Surroundings;
-use super::run::Round;
-use super::{KeyMatches, KeyQuery, Stage};
+use super::load::StoreFacts;
+use super::run::FillResult;
+use super::{IndexState, KeyMatches, KeyQuery};
 use crate::disk::{Disk, DiskFile, FakeDisk};
-use crate::keys::KeyEntry as Entry;
+use crate::keys::KeyEntry;
 use crate::keys::{KeyKind, hash_of, seed_of};
 use crate::wake::lock;
 use crate::{Config, Message, Store};
@@ -14,8 +14,8 @@ use std::sync::Arc;
 const GOLDEN: &[u8] = include_bytes!("golden/index-2keys-16slots-32idx.bin");
 const SMALL: Geometry = Geometry { slots: 16, items: 32 };
 
-fn entry(topic: &str, key: &str, offset: u64, time: i64) -> Entry {
-    Entry { hash: hash_of(seed_of(topic.as_bytes()), KeyKind::Key, key.as_bytes()), offset, time }
+fn entry(topic: &str, key: &str, offset: u64, time: i64) -> KeyEntry {
+    KeyEntry { hash: hash_of(seed_of(topic.as_bytes()), KeyKind::Key, key.as_bytes()), offset, time }
 }
 
 fn content(file: &dyn DiskFile) -> Vec<u8> {
@@ -37,7 +37,7 @@ fn two_keys_make_javas_bytes() {
     current.finish().unwrap();
     assert_ne!(content(&*current.file), GOLDEN);
     let Header { end_time: time, end_offset: offset, .. } = current.header;
-    current.write_header_end(End { time, offset }).unwrap();
+    current.write_header_end(LastMessage { time, offset }).unwrap();
     assert_eq!(content(&*current.file), GOLDEN);
     let header = read_header(&*current.file, SMALL).unwrap().unwrap();
     assert_eq!(header, current.header);
@@ -64,7 +64,7 @@ fn rebuilding_writes_only_the_slots_that_differ() {
     let entries = [entry("A", "k1", 0, 1), entry("A", "k2", 100, 2)];
     first.put(&entries);
     first.finish().unwrap();
-    let around = Surroundings { after_crash: true, log_end: 200, log_min: 0, index_msg_timestamp: i64::MAX };
+    let around = StoreFacts { after_crash: true, log_end: 200, log_min: 0, index_msg_timestamp: i64::MAX };
     first.file.write_at(&7_u32.to_be_bytes(), LARGE.slot_at(500_000)).unwrap();
     let mut again = Current::rebuild("1", &first.file, first.header, LARGE, (around, true)).unwrap();
     again.put(&[entry("A", "k1", 150, 3)]);
@@ -101,7 +101,7 @@ fn a_file_takes_one_item_less_than_it_has_places_and_the_next_counts_from_its_en
         (5030, 5030, 3000, 3000)
     );
     let mut second = create(&disk, seed);
-    second.put(&[Entry { time: 8030, ..entries[31] }, Entry { time: 9030, ..entries[32] }]);
+    second.put(&[KeyEntry { time: 8030, ..entries[31] }, KeyEntry { time: 9030, ..entries[32] }]);
     second.finish().unwrap();
     let bytes = content(&*second.file);
     // The first item's seconds count from the time in the new header, those of the second from the first.
@@ -183,7 +183,7 @@ fn after_an_error_of_the_disk_appends_go_on_and_the_index_catches_up() {
     let all = KeyQuery { topic: "A", key: "k", kind: KeyKind::Key, max: 1000, begin_ms: 0, end_ms: i64::MAX };
     assert!(store.query(&all).unwrap().found.is_empty());
     // The pause is over.
-    lock(&store.parts.index.filling).stage = Stage::Unloaded;
+    lock(&store.parts.index.filling).stage = IndexState::Unloaded;
     assert_eq!(search(&store, "k").found.len(), 4);
 }
 
@@ -197,12 +197,12 @@ fn a_log_that_cannot_be_read_costs_no_index_file() {
     disk.set_unreadable(log, 0..u64::MAX);
     // More keys than may be pending: they are read from the log.
     append(&store, 30, "KEYS\u{1}k\u{2}");
-    assert!(matches!(store.parts.indexer().fill(), Round::Resting(_)));
+    assert!(matches!(store.parts.indexer().fill(), FillResult::Paused(_)));
     let mut filling = lock(&store.parts.index.filling);
     assert!(filling.damaged.is_none() && filling.current.is_some());
     disk.set_unreadable(log, 0..0);
     // The pause is over.
-    filling.stage = Stage::Waiting(std::time::Instant::now());
+    filling.stage = IndexState::LogPause(std::time::Instant::now());
     drop(filling);
     assert_eq!(search(&store, "k").found.len(), 32);
 }

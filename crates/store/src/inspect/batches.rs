@@ -1,10 +1,10 @@
 //! Compares RocketMQ's batch consume queue files with the records of the log.
 
-use super::result::Verified;
+use super::result::VerifyResult;
 use super::survey::{Finding, Survey};
 use crate::queue::Extent;
-use crate::queue::batched::reader::Reader;
-use crate::queue::batched::{BatchUnit, JAVAS};
+use crate::queue::batched::reader::BatchUnitReader;
+use crate::queue::batched::{BatchUnit, JAVA_DIR};
 use std::io;
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 pub(super) struct BatchCheck {
     pub(super) directory: PathBuf,
     /// `None` when the files cannot be read, and after a finding: later units would differ as well.
-    reader: Option<Reader>,
+    reader: Option<BatchUnitReader>,
     /// Whether the queue's directory is missing.
     is_missing: bool,
     log_min: u64,
@@ -24,10 +24,10 @@ pub(super) struct BatchCheck {
 
 impl BatchCheck {
     pub(super) fn of(survey: &Survey, key: &(String, i32)) -> Self {
-        let directory = survey.root.join(JAVAS).join(&key.0).join(key.1.to_string());
+        let directory = survey.root.join(JAVA_DIR).join(&key.0).join(key.1.to_string());
         // Wrong files are findings of the survey.
         let reader = survey.batches.get(key).map(|(directory, file_bytes)| {
-            Reader::of(survey.disk.clone(), directory.clone(), *file_bytes).ok()
+            BatchUnitReader::of(survey.disk.clone(), directory.clone(), *file_bytes).ok()
         });
         Self {
             directory,
@@ -78,7 +78,7 @@ impl BatchCheck {
     }
 
     /// Reports units behind the last record's: they refer to no record.
-    pub(super) fn finish(mut self, key: (String, i32), verified: &mut Verified) -> io::Result<()> {
+    pub(super) fn finish(mut self, key: (String, i32), verified: &mut VerifyResult) -> io::Result<()> {
         while let Some(unit) = self.next()? {
             let what = || format!("{unit:?} leads to no record of the queue");
             self.finding.get_or_insert_with(what);

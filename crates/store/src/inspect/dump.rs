@@ -2,8 +2,8 @@
 
 use super::row::{Row, TakeRow};
 use super::survey::{Survey, SurveyError};
-use super::walk::Piece;
-use crate::queue::batched::reader::Reader;
+use super::walk::LogPiece;
+use crate::queue::batched::reader::BatchUnitReader;
 use crate::queue::{UNIT_BYTES, Unit};
 use std::ops::ControlFlow;
 use wire::properties;
@@ -11,7 +11,7 @@ use wire::record::RecordView;
 
 /// A part of the store to dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum DumpPart {
     /// The records of the commit log.
     Log,
     /// The units of the queues.
@@ -28,7 +28,7 @@ pub enum Part {
 
 /// Selection of records to dump.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct Selection {
     /// Log position of the first record.
     pub from: u64,
     /// Log position behind the last record.
@@ -43,13 +43,13 @@ pub struct Wanted {
     pub body: bool,
 }
 
-impl Default for Wanted {
+impl Default for Selection {
     fn default() -> Self {
         Self { from: 0, to: u64::MAX, topic: None, queue_id: None, queue_from: 0, body: false }
     }
 }
 
-impl Wanted {
+impl Selection {
     fn is_topic(&self, topic: &str, queue_id: i32) -> bool {
         self.topic.as_deref().is_none_or(|wanted| wanted == topic)
             && self.queue_id.is_none_or(|wanted| wanted == queue_id)
@@ -61,23 +61,25 @@ impl Survey {
     ///
     /// # Errors
     /// [`SurveyError::Io`] when a file cannot be read.
-    pub fn dump(&self, part: Part, wanted: &Wanted, give: TakeRow<'_>) -> Result<(), SurveyError> {
+    pub fn dump(&self, part: DumpPart, wanted: &Selection, give: TakeRow<'_>) -> Result<(), SurveyError> {
         match part {
-            Part::Log => self.dump_log(wanted, give),
-            Part::Queues => self.dump_queues(wanted, give),
-            Part::Checkpoint => {
+            DumpPart::Log => self.dump_log(wanted, give),
+            DumpPart::Queues => self.dump_queues(wanted, give),
+            DumpPart::Checkpoint => {
                 self.dump_checkpoint(give);
                 Ok(())
             }
-            Part::Index => self.dump_index(wanted, give).map_err(SurveyError::io(self.root.join("index"))),
-            Part::Timers => {
+            DumpPart::Index => {
+                self.dump_index(wanted, give).map_err(SurveyError::io(self.root.join("index")))
+            }
+            DumpPart::Timers => {
                 self.dump_timers(wanted, give).map_err(SurveyError::io(self.root.join("timerlog")))
             }
-            Part::Config => self.dump_config(give),
+            DumpPart::Config => self.dump_config(give),
         }
     }
 
-    fn dump_log(&self, wanted: &Wanted, give: TakeRow<'_>) -> Result<(), SurveyError> {
+    fn dump_log(&self, wanted: &Selection, give: TakeRow<'_>) -> Result<(), SurveyError> {
         let mut flow = ControlFlow::Continue(());
         for segment in &self.segments {
             let end = segment.base + self.segment_bytes;
@@ -86,29 +88,29 @@ impl Survey {
             }
             self.walk(segment, &mut |piece| {
                 flow = match piece {
-                    Piece::Record(at, _)
-                    | Piece::Damage(at, ..)
-                    | Piece::Unreadable(at, ..)
-                    | Piece::Blank(at, _)
-                    | Piece::Empty(at)
+                    LogPiece::Record(at, _)
+                    | LogPiece::Damage(at, ..)
+                    | LogPiece::Unreadable(at, ..)
+                    | LogPiece::Blank(at, _)
+                    | LogPiece::Empty(at)
                         if at >= wanted.to =>
                     {
                         ControlFlow::Break(())
                     }
-                    Piece::Record(at, view)
+                    LogPiece::Record(at, view)
                         if at >= wanted.from
                             && view.queue_offset().get() >= wanted.queue_from
                             && wanted.is_topic(view.topic_str().unwrap_or_default(), view.queue_id()) =>
                     {
                         give(record(at, &view, wanted.body))
                     }
-                    Piece::Damage(from, end, what) if end > wanted.from => {
+                    LogPiece::Damage(from, end, what) if end > wanted.from => {
                         give(Row::new("damage").with("at", from).with("end", end).with("what", what))
                     }
-                    Piece::Unreadable(from, end, error) if end > wanted.from => {
+                    LogPiece::Unreadable(from, end, error) if end > wanted.from => {
                         give(Row::new("unreadable").with("at", from).with("end", end).with("what", error))
                     }
-                    Piece::Blank(at, size) if at >= wanted.from && wanted.topic.is_none() => {
+                    LogPiece::Blank(at, size) if at >= wanted.from && wanted.topic.is_none() => {
                         give(Row::new("blank").with("at", at).with("size", size))
                     }
                     _ => ControlFlow::Continue(()),
@@ -119,7 +121,7 @@ impl Survey {
         Ok(())
     }
 
-    fn dump_queues(&self, wanted: &Wanted, give: TakeRow<'_>) -> Result<(), SurveyError> {
+    fn dump_queues(&self, wanted: &Selection, give: TakeRow<'_>) -> Result<(), SurveyError> {
         if self.dump_batches(wanted, give)?.is_break() {
             return Ok(());
         }
@@ -154,12 +156,12 @@ impl Survey {
     }
 
     /// Dumps the batch consume queues in RocketMQ's format.
-    fn dump_batches(&self, wanted: &Wanted, give: TakeRow<'_>) -> Result<ControlFlow<()>, SurveyError> {
+    fn dump_batches(&self, wanted: &Selection, give: TakeRow<'_>) -> Result<ControlFlow<()>, SurveyError> {
         for ((topic, queue_id), (directory, file_bytes)) in &self.batches {
             if !wanted.is_topic(topic, *queue_id) {
                 continue;
             }
-            let mut units = Reader::of(self.disk.clone(), directory.clone(), *file_bytes)
+            let mut units = BatchUnitReader::of(self.disk.clone(), directory.clone(), *file_bytes)
                 .map_err(SurveyError::io(directory))?;
             while let Some(batch) = units.next().map_err(SurveyError::io(directory))? {
                 if batch.end() <= wanted.queue_from {

@@ -1,6 +1,6 @@
 //! The queue units that the records of a commit log file require.
 
-use super::past::Past;
+use super::past::NewestTable;
 use super::survey::Survey;
 use crate::dispatch::is_indexed;
 use crate::dispatch::tags::Tags;
@@ -14,7 +14,7 @@ use wire::units::LogOffset;
 
 /// A unit that a record requires.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Expected {
+pub(super) struct RequiredUnit {
     /// Queue offset of the unit.
     pub(super) number: u64,
     pub(super) unit: Unit,
@@ -24,13 +24,13 @@ pub(super) struct Expected {
 
 /// Required units of a commit log file, by queue.
 #[derive(Default)]
-pub(super) struct ByQueue {
-    pub(super) queues: HashMap<String, HashMap<i32, Vec<Expected>>>,
+pub(super) struct UnitsByQueue {
+    pub(super) queues: HashMap<String, HashMap<i32, Vec<RequiredUnit>>>,
     /// Units of batch consume queues in RocketMQ's format.
     pub(super) batches: BTreeMap<(String, i32), Vec<BatchUnit>>,
 }
 
-impl ByQueue {
+impl UnitsByQueue {
     /// Adds the units of the record at log position `at`.
     pub(super) fn add(&mut self, at: u64, view: &RecordView<'_>, survey: &Survey) {
         let Some(topic) = view.topic_str() else { return };
@@ -47,14 +47,14 @@ impl ByQueue {
             let Some((base, count)) = batched::place_in(view.properties()) else { return };
             let batch = BatchUnit { unit, store_time: view.store_timestamp(), base, count };
             for number in base..batch.end() {
-                self.put(past, (topic, view.queue_id()), Expected { number, unit, has_tags });
+                self.put(past, (topic, view.queue_id()), RequiredUnit { number, unit, has_tags });
             }
             if past.covers(topic, view.queue_id(), at, batch.end() - 1) {
                 return;
             }
             return self.batches.entry((topic.to_owned(), view.queue_id())).or_default().push(batch);
         }
-        let expected = Expected { number: view.queue_offset().get(), unit, has_tags };
+        let expected = RequiredUnit { number: view.queue_offset().get(), unit, has_tags };
         self.put(past, (topic, view.queue_id()), expected);
         // Further queues of the message (multi-dispatch): either all offsets are set, or none is.
         let list = |key| properties::get_str(view.properties(), key).unwrap_or_default().split(',');
@@ -64,12 +64,12 @@ impl ByQueue {
         if names.len() == numbers.len() {
             for (name, number) in names.iter().zip(numbers) {
                 let queue_id = if name.starts_with("%LMQ%") { 0 } else { view.queue_id() };
-                self.put(past, (name, queue_id), Expected { number, ..expected });
+                self.put(past, (name, queue_id), RequiredUnit { number, ..expected });
             }
         }
     }
 
-    fn put(&mut self, past: &Past, (topic, queue_id): (&str, i32), expected: Expected) {
+    fn put(&mut self, past: &NewestTable, (topic, queue_id): (&str, i32), expected: RequiredUnit) {
         if past.covers(topic, queue_id, expected.unit.log_offset.get(), expected.number) {
             return;
         }

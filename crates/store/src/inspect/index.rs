@@ -1,7 +1,7 @@
 //! Compares the key index with the records of the log.
 
-use super::dump::Wanted;
-use super::result::Verified;
+use super::dump::Selection;
+use super::result::VerifyResult;
 use super::row::{Row, TakeRow};
 use super::survey::{Finding, Survey};
 use crate::disk::DiskFile;
@@ -17,7 +17,7 @@ const STEP_ITEMS: u32 = 4096;
 const LISTED_MAX: usize = 20;
 
 /// An index file that is being read.
-struct Reading {
+struct FileReader {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     header: Header,
@@ -36,7 +36,7 @@ pub(super) struct IndexCheck<'a> {
     survey: &'a Survey,
     /// Files not begun yet, oldest last.
     rest: Vec<PathBuf>,
-    reading: Option<Reading>,
+    reading: Option<FileReader>,
     findings: Vec<Finding>,
     notes: Vec<Finding>,
     bad: Option<PathBuf>,
@@ -59,7 +59,7 @@ impl Survey {
         Ok((file, Header::from_bytes(&bytes, self.geometry)))
     }
 
-    pub(super) fn dump_index(&self, wanted: &Wanted, give: TakeRow<'_>) -> io::Result<()> {
+    pub(super) fn dump_index(&self, wanted: &Selection, give: TakeRow<'_>) -> io::Result<()> {
         for (path, length) in self.index_files()? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let row = Row::new("index").with("file", name.as_str()).with("bytes", length);
@@ -198,7 +198,7 @@ impl<'a> IndexCheck<'a> {
             Some(header) => {
                 let slots = vec![0; self.survey.geometry.slots as usize];
                 self.reading =
-                    Some(Reading { path, file, header, bytes: Vec::new(), first: 1, number: 1, slots });
+                    Some(FileReader { path, file, header, bytes: Vec::new(), first: 1, number: 1, slots });
             }
             None => {
                 self.findings.push(Finding::new(&path, 0, "its header makes no sense"));
@@ -266,7 +266,7 @@ impl<'a> IndexCheck<'a> {
     }
 
     /// Reads the remaining items and adds all findings to `verified`.
-    pub(super) fn finish(mut self, verified: &mut Verified) -> io::Result<()> {
+    pub(super) fn finish(mut self, verified: &mut VerifyResult) -> io::Result<()> {
         while let Some(item) = self.peek()? {
             let is_behind = item.offset >= verified.log_end;
             if is_behind && !self.survey.is_running {

@@ -16,9 +16,9 @@ mod timers;
 mod verify;
 mod walk;
 
-pub use dump::{Part, Wanted};
+pub use dump::{DumpPart, Selection};
 pub use repair::{Decision, Repair, Step};
-pub use result::{Lost, Verified};
+pub use result::{MissingMessage, VerifyResult};
 pub use row::Row;
 pub use survey::{Finding, Survey, SurveyError};
-pub use verify::{Progress, verify};
+pub use verify::{VerifyProgress, verify};

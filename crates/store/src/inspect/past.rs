@@ -3,15 +3,15 @@
 
 use super::survey::Survey;
 use crate::queue::Extent;
-use crate::queue::table::{self, Table};
+use crate::queue::table::{self, QueueTable};
 use crate::recover::is_ours;
 use std::collections::HashMap;
 use std::io;
 
 /// Content of the newest queue table.
 #[derive(Default)]
-pub(super) struct Past {
-    table: Table,
+pub(super) struct NewestTable {
+    table: QueueTable,
     /// Whether the next opening uses the table: Vostok wrote the checkpoint, no other program had the store since, and the
     /// table is whole.
     pub(super) is_sure: bool,
@@ -21,7 +21,7 @@ pub(super) struct Past {
     pub(super) is_unreadable: bool,
 }
 
-impl Past {
+impl NewestTable {
     /// Loads the table that the `checkpoint` file names. Fails with `NotFound` if it does not exist.
     pub(super) fn of(survey: &Survey) -> io::Result<Self> {
         let (disk, root) = (&*survey.disk, &survey.root);
@@ -30,7 +30,7 @@ impl Past {
         if let Some(mark) = survey.checkpoint.and_then(|page| page.mark)
             && is_ours(disk, root, mark)?
             && let Some((mut table, intended)) =
-                Table::read(&load(mark.generation)?, mark.generation, mark.committed)
+                QueueTable::read(&load(mark.generation)?, mark.generation, mark.committed)
             && table.file_bytes == survey.queue_file_bytes
         {
             let leaving = intended.removed;
@@ -45,7 +45,7 @@ impl Past {
         let (disk, root) = (&*survey.disk, &survey.root);
         let generation = table::newest_generation(disk, root)?.unwrap_or_default();
         let bytes = table::load(disk, root, generation)?.unwrap_or_default();
-        Ok(Self { table: Table::read_whole(&bytes, generation), ..Self::default() })
+        Ok(Self { table: QueueTable::read_whole(&bytes, generation), ..Self::default() })
     }
 
     /// Placeholder of a table that the disk cannot read.

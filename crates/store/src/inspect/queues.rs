@@ -1,10 +1,10 @@
 //! Compares the files of queues with the records of the log.
 
-use super::expected::Expected;
-use super::result::Lost;
+use super::expected::RequiredUnit;
+use super::result::MissingMessage;
 use super::survey::QueueDir;
 use super::survey::{Finding, Survey};
-use crate::queue::ext::{Extension, Looked};
+use crate::queue::ext::{Extension, ExtensionLookup};
 use crate::queue::{UNIT_BYTES, Unit};
 use crate::recover::Restarts;
 use std::io;
@@ -14,7 +14,7 @@ const LISTED_MAX: u64 = 20;
 
 /// Progress of the check of a queue.
 #[derive(Debug, Default)]
-pub(super) struct Checked {
+pub(super) struct QueueCheck {
     /// Queue offset of the next record's unit; `None` before the first record.
     next: Option<u64>,
     /// Queue offset behind the largest offset seen.
@@ -25,10 +25,10 @@ pub(super) struct Checked {
     pub(super) units: u64,
     pub(super) findings: Vec<Finding>,
     pub(super) unlisted: u64,
-    pub(super) lost: Vec<Lost>,
+    pub(super) lost: Vec<MissingMessage>,
 }
 
-impl Checked {
+impl QueueCheck {
     fn find(&mut self, finding: Finding) {
         if self.findings.len() as u64 == LISTED_MAX {
             self.unlisted += 1
@@ -77,7 +77,9 @@ impl QueueDir {
                 {
                     let open = |path: &std::path::Path| survey.disk.open(path);
                     let extension = Extension::beside(&*survey.disk, &self.directory)?;
-                    if let Ok(Looked::TagsCode(code)) = extension.tags_code(unit.tags_code, false, open) {
+                    if let Ok(ExtensionLookup::TagsCode(code)) =
+                        extension.tags_code(unit.tags_code, false, open)
+                    {
                         unit.tags_code = code;
                     }
                 }
@@ -121,14 +123,14 @@ impl QueueDir {
     pub(super) fn check(
         &self,
         survey: &Survey,
-        checked: &mut Checked,
+        checked: &mut QueueCheck,
         restarts: &mut Restarts,
-        records: &[Expected],
+        records: &[RequiredUnit],
     ) -> io::Result<()> {
         let mut rest = records;
         while let Some(first) = rest.first() {
             // Compare consecutive queue offsets with one read.
-            let follows = |pair: &[Expected]| pair[0].number + 1 == pair[1].number;
+            let follows = |pair: &[RequiredUnit]| pair[0].number + 1 == pair[1].number;
             let count = 1 + rest.windows(2).take_while(|pair| follows(pair)).count().min(1 << 16);
             let (stretch, later) = rest.split_at(count);
             rest = later;
@@ -153,7 +155,7 @@ impl QueueDir {
 
     /// Passes the records of `stretch` to `restarts`. Returns the log position where the queue was re-created, if
     /// `restarts` has seen that. `end` is the queue offset behind all earlier records of the queue.
-    fn begin_with(&self, restarts: &mut Restarts, mut end: u64, stretch: &[Expected]) -> Option<u64> {
+    fn begin_with(&self, restarts: &mut Restarts, mut end: u64, stretch: &[RequiredUnit]) -> Option<u64> {
         let key = (self.topic.as_str(), self.queue_id);
         for record in stretch.chunk_by(|one, other| one.unit.log_offset == other.unit.log_offset) {
             let (first, next) = (record[0].number, record[0].number + record.len() as u64);
@@ -166,8 +168,8 @@ impl QueueDir {
     fn check_order(
         &self,
         survey: &Survey,
-        checked: &mut Checked,
-        record: &Expected,
+        checked: &mut QueueCheck,
+        record: &RequiredUnit,
         begin: Option<u64>,
     ) -> io::Result<()> {
         if begin.is_none() {
@@ -189,7 +191,7 @@ impl QueueDir {
         for number in next..record.number.min(next + 100_000) {
             let unit = self.units(survey, number, 1)?[0].filter(|unit| !unit.is_blank());
             let log_offset = unit.map(|unit| unit.log_offset.get());
-            checked.lost.push(Lost {
+            checked.lost.push(MissingMessage {
                 topic: self.topic.clone(),
                 queue_id: self.queue_id,
                 number,
@@ -200,20 +202,20 @@ impl QueueDir {
     }
 
     /// Finds units before the first record's unit that refer to positions in the log nevertheless.
-    fn find_phantoms_before(&self, survey: &Survey, checked: &mut Checked, first: u64) -> io::Result<()> {
+    fn find_phantoms_before(&self, survey: &Survey, checked: &mut QueueCheck, first: u64) -> io::Result<()> {
         let start = self.first(survey).unwrap_or(first).max(first.saturating_sub(1 << 20));
         for (number, unit) in (start..first).zip(self.units(survey, start, first.saturating_sub(start))?) {
             let Some(unit) = unit.filter(|unit| !unit.is_blank()) else { continue };
             if unit.log_offset.get() >= survey.log_min() {
                 let (topic, log_offset) = (self.topic.clone(), Some(unit.log_offset.get()));
-                checked.lost.push(Lost { topic, queue_id: self.queue_id, number, log_offset });
+                checked.lost.push(MissingMessage { topic, queue_id: self.queue_id, number, log_offset });
             }
         }
         Ok(())
     }
 
     /// Checks the units behind the last record's.
-    pub(super) fn check_end(&self, survey: &Survey, checked: &mut Checked) -> io::Result<()> {
+    pub(super) fn check_end(&self, survey: &Survey, checked: &mut QueueCheck) -> io::Result<()> {
         let in_file = survey.queue_file_bytes / UNIT_BYTES;
         let Some(end) = self.files.keys().last().map(|start| start + in_file) else { return Ok(()) };
         let mut number = checked.next.or(self.first(survey)).unwrap_or(0);
@@ -227,7 +229,7 @@ impl QueueDir {
                 let known = unit.filter(|unit| !unit.is_blank() && unit.log_offset.get() >= survey.log_min());
                 if let Some(unit) = known {
                     let (topic, log_offset) = (self.topic.clone(), Some(unit.log_offset.get()));
-                    checked.lost.push(Lost { topic, queue_id: self.queue_id, number, log_offset });
+                    checked.lost.push(MissingMessage { topic, queue_id: self.queue_id, number, log_offset });
                 }
                 number += 1;
             }
@@ -237,7 +239,7 @@ impl QueueDir {
 }
 
 /// The difference between a record and its unit, in words.
-fn difference(expected: &Expected, unit: Option<Unit>) -> Option<String> {
+fn difference(expected: &RequiredUnit, unit: Option<Unit>) -> Option<String> {
     let wanted = expected.unit;
     let Some(found) = unit else {
         return Some(format!(

@@ -18,14 +18,14 @@
 //!
 //! Before anything is overwritten, the old bytes are copied to a directory beside the store.
 
-use super::result::{Damage, Verified};
+use super::result::{DamagedRange, VerifyResult};
 use super::survey::{Survey, SurveyError};
 use crate::digest::Digests;
 use crate::recover::FILLER_TOPIC;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use wire::record::{self, Fields, Placement, RECORD_BYTES_MIN, sys_flag};
+use wire::record::{self, Placement, RECORD_BYTES_MIN, RecordFields, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
 /// Largest filler record in bytes. RocketMQ's recovery reads a record as a whole, so a filler must not be huge.
@@ -108,7 +108,7 @@ pub struct Repair<'a> {
 
 impl<'a> Repair<'a> {
     /// Plans the repair of everything that was found.
-    pub fn of(survey: &'a Survey, verified: &Verified) -> Self {
+    pub fn of(survey: &'a Survey, verified: &VerifyResult) -> Self {
         let mut steps = Vec::new();
         if verified.unreadable_bytes > 0 || survey.past.is_unreadable {
             return Self { survey, steps };
@@ -129,7 +129,7 @@ impl<'a> Repair<'a> {
     ///
     /// # Errors
     /// Text with the reason: no damage begins at the position, or a part of the log cannot be read.
-    pub fn deciding(survey: &'a Survey, verified: &Verified, decision: Decision) -> Result<Self, String> {
+    pub fn deciding(survey: &'a Survey, verified: &VerifyResult, decision: Decision) -> Result<Self, String> {
         if verified.unreadable_bytes > 0 {
             return Err("nothing is changed while parts of the log cannot be read".to_owned());
         }
@@ -288,8 +288,8 @@ impl<'a> Repair<'a> {
 }
 
 /// The step that repairs a damaged range of the log.
-fn mend(survey: &Survey, verified: &Verified, damage: &Damage) -> Step {
-    let Damage { from, end, is_followed } = *damage;
+fn mend(survey: &Survey, verified: &VerifyResult, damage: &DamagedRange) -> Step {
+    let DamagedRange { from, end, is_followed } = *damage;
     let later = verified.log_end > end || survey.segments.iter().any(|segment| segment.base >= end);
     match (is_followed, later) {
         (true, _) => Step::Fill(from, end),
@@ -311,7 +311,7 @@ fn filler(from: u64, end: u64) -> Vec<u8> {
         // A damaged record may have been too short for this topic.
         let topic = if size < shortest { "" } else { FILLER_TOPIC };
         let body = vec![0; usize::try_from(size).unwrap_or(0).saturating_sub(RECORD_BYTES_MIN + topic.len())];
-        let fields = Fields {
+        let fields = RecordFields {
             topic,
             queue_id: 0,
             flag: 0,

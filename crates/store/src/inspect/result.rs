@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Message in a queue that is missing in the log.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lost {
+pub struct MissingMessage {
     /// The message's topic.
     pub topic: String,
     /// The message's queue id.
@@ -16,7 +16,7 @@ pub struct Lost {
     pub log_offset: Option<u64>,
 }
 
-impl std::fmt::Display for Lost {
+impl std::fmt::Display for MissingMessage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { topic, queue_id, number, log_offset } = self;
         write!(f, "{topic} queue {queue_id} message {number}")?;
@@ -26,7 +26,7 @@ impl std::fmt::Display for Lost {
 
 /// A range of log positions without a whole record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Damage {
+pub(super) struct DamagedRange {
     pub(super) from: u64,
     pub(super) end: u64,
     /// Whether a whole record follows in the same file.
@@ -35,7 +35,7 @@ pub(super) struct Damage {
 
 /// Result of a verification.
 #[derive(Debug, Default)]
-pub struct Verified {
+pub struct VerifyResult {
     /// Defects.
     pub findings: Vec<Finding>,
     /// Number of further defects that are not listed, in queues with very many.
@@ -45,7 +45,7 @@ pub struct Verified {
     /// Unchecked parts, with the reason.
     pub unchecked: Vec<Finding>,
     /// Messages that are in queues, but not in the log.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<MissingMessage>,
     /// Number of whole records.
     pub records: u64,
     /// Number of records whose digest was compared.
@@ -66,14 +66,14 @@ pub struct Verified {
     pub filled: Vec<(u64, u64)>,
     /// Index files that do not agree with the log, and all newer index files.
     pub(super) bad_index: Vec<PathBuf>,
-    pub(super) damages: Vec<Damage>,
+    pub(super) damages: Vec<DamagedRange>,
     /// Damage up to the end of a file, without a record behind it yet.
-    pub(super) torn: Vec<(Finding, Damage)>,
+    pub(super) torn: Vec<(Finding, DamagedRange)>,
     /// Queues that do not agree with the log.
     pub(super) bad_queues: Vec<(String, i32)>,
 }
 
-impl Verified {
+impl VerifyResult {
     /// Whether no defect was found.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty() && self.lost.is_empty()
@@ -81,7 +81,7 @@ impl Verified {
 
     /// Whether a lost message's record was damaged and a repair overwrote it, so that no further repair is
     /// possible.
-    pub fn is_filled(&self, lost: &Lost) -> bool {
+    pub fn is_filled(&self, lost: &MissingMessage) -> bool {
         let within = |at: u64| self.filled.iter().any(|(from, end)| (*from..*end).contains(&at));
         lost.log_offset.is_some_and(within)
     }

@@ -1,14 +1,14 @@
 //! Surveys the files of a store from the directories alone. The size of the first file of a kind counts for the kind.
 
-use super::past::Past;
+use super::past::NewestTable;
 use crate::checkpoint_file::Checkpoint;
 use crate::disk::Disk;
 use crate::disk::file_name;
 use crate::index::Geometry;
 use crate::log::Segment;
 use crate::queue::UNIT_BYTES;
-use crate::queue::batched::reader::Reader;
-use crate::queue::batched::{BATCH_UNIT_BYTES, JAVAS, OURS};
+use crate::queue::batched::reader::BatchUnitReader;
+use crate::queue::batched::{BATCH_UNIT_BYTES, JAVA_DIR, VOSTOK_DIR};
 use crate::queue::table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -104,7 +104,7 @@ pub struct Survey {
     /// Files with a wrong name or size.
     pub(super) findings: Vec<Finding>,
     /// Records of the log that left their queues.
-    pub(super) past: Past,
+    pub(super) past: NewestTable,
 }
 
 impl Survey {
@@ -127,7 +127,7 @@ impl Survey {
             has_index: false,
             is_running: false,
             findings: Vec::new(),
-            past: Past::default(),
+            past: NewestTable::default(),
         };
         let own = [root.join("commitlog")];
         let directories = if commit_logs.is_empty() { &own[..] } else { commit_logs };
@@ -136,12 +136,12 @@ impl Survey {
             return Err(SurveyError::NoLog { path: directories[0].clone() });
         }
         survey.find_queues(&root.join("consumequeue")).map_err(SurveyError::io(root.join("consumequeue")))?;
-        survey.find_queues(&root.join(OURS)).map_err(SurveyError::io(root.join(OURS)))?;
-        survey.find_batches().map_err(SurveyError::io(root.join(JAVAS)))?;
+        survey.find_queues(&root.join(VOSTOK_DIR)).map_err(SurveyError::io(root.join(VOSTOK_DIR)))?;
+        survey.find_batches().map_err(SurveyError::io(root.join(JAVA_DIR)))?;
         survey.has_index = !survey.disk.list(&root.join("index")).map_err(SurveyError::io(root))?.is_empty();
         survey.find_marks().map_err(SurveyError::io(root))?;
         survey.find_past().map_err(SurveyError::io(root))?;
-        let Self { past: Past { leaving, .. }, queues, batches, .. } = &mut survey;
+        let Self { past: NewestTable { leaving, .. }, queues, batches, .. } = &mut survey;
         queues.retain(|(topic, _), _| !leaving.contains_key(topic.as_str()));
         batches.retain(|(topic, _), _| !leaving.contains_key(topic.as_str()));
         Ok(survey)
@@ -176,7 +176,7 @@ impl Survey {
         for directory in directories {
             let entries = self.disk.list(directory).map_err(SurveyError::io(directory))?;
             let named =
-                |entry: crate::disk::Entry| (entry.name.clone(), entry.length, directory.join(entry.name));
+                |entry: crate::disk::DirEntry| (entry.name.clone(), entry.length, directory.join(entry.name));
             files.extend(entries.into_iter().filter(|entry| !entry.is_dir).map(named));
         }
         files.sort();
@@ -219,12 +219,12 @@ impl Survey {
 
     /// Finds RocketMQ's files of batch consume queues.
     fn find_batches(&mut self) -> io::Result<()> {
-        for directory in [self.root.join(JAVAS), self.root.join(OURS)] {
+        for directory in [self.root.join(JAVA_DIR), self.root.join(VOSTOK_DIR)] {
             let topics = self.disk.list(&directory)?.into_iter().filter(|entry| entry.is_dir);
             self.batched.extend(topics.map(|topic| topic.name));
         }
         for topic in self.batched.clone() {
-            let directory = self.root.join(JAVAS).join(&topic);
+            let directory = self.root.join(JAVA_DIR).join(&topic);
             for entry in self.disk.list(&directory)? {
                 let path = directory.join(&entry.name);
                 let Ok(queue_id) = entry.name.parse::<i32>() else {
@@ -235,7 +235,7 @@ impl Survey {
                 let length = files.iter().map(|file| file.length).find(|length| *length > 0);
                 let file_bytes = length.filter(|length| length.is_multiple_of(BATCH_UNIT_BYTES));
                 let file_bytes = file_bytes.unwrap_or(BATCH_UNIT_BYTES);
-                match Reader::of(self.disk.clone(), path.clone(), file_bytes) {
+                match BatchUnitReader::of(self.disk.clone(), path.clone(), file_bytes) {
                     Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                         self.find(&path, error.to_string())
                     }
@@ -309,17 +309,17 @@ impl Survey {
 
     /// Loads the queue table. Everything else can be examined without it.
     fn find_past(&mut self) -> io::Result<()> {
-        let is_gone = |past: &io::Result<Past>| {
+        let is_gone = |past: &io::Result<NewestTable>| {
             past.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
         };
-        let mut past = Past::of(self);
+        let mut past = NewestTable::of(self);
         if is_gone(&past) && self.checkpoint.is_some() {
             // A running broker removes the old table after it wrote the `checkpoint` file that names the next one.
             self.checkpoint = Some(Checkpoint::load(&*self.disk, &self.root.join("checkpoint"))?);
-            past = Past::of(self);
+            past = NewestTable::of(self);
         }
         if is_gone(&past) {
-            past = Past::newest(self);
+            past = NewestTable::newest(self);
         }
         self.past = past.unwrap_or_else(|error| {
             let what = format!(
@@ -327,7 +327,7 @@ impl Survey {
                  below, and repair changes nothing before the table can be read"
             );
             self.find(&table::directory(&self.root), what);
-            Past::unreadable()
+            NewestTable::unreadable()
         });
         Ok(())
     }

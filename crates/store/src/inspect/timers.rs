@@ -1,7 +1,7 @@
 //! Checks timer log and wheel: valid units, and slots that refer to units of their time.
 
-use super::dump::Wanted;
-use super::result::Verified;
+use super::dump::Selection;
+use super::result::VerifyResult;
 use super::row::{Row, TakeRow};
 use super::survey::{Finding, Survey};
 use crate::disk::DiskFile;
@@ -20,12 +20,12 @@ const STEP_BYTES: usize = 1 << 20;
 const LISTED_MAX: usize = 20;
 
 /// The files of the timer log.
-struct Log {
+struct TimerLogFiles {
     file_bytes: u64,
     files: Vec<(u64, PathBuf, Arc<dyn DiskFile>)>,
 }
 
-impl Log {
+impl TimerLogFiles {
     fn of(survey: &Survey, findings: &mut Vec<Finding>) -> io::Result<Self> {
         let directory = survey.root.join("timerlog");
         let mut log = Self { file_bytes: 0, files: Vec::new() };
@@ -130,9 +130,9 @@ impl Survey {
         Ok(())
     }
 
-    pub(super) fn dump_timers(&self, wanted: &Wanted, give: TakeRow<'_>) -> io::Result<()> {
+    pub(super) fn dump_timers(&self, wanted: &Selection, give: TakeRow<'_>) -> io::Result<()> {
         let mut flow = ControlFlow::Continue(());
-        Log::of(self, &mut Vec::new())?.units(|place, _, unit| {
+        TimerLogFiles::of(self, &mut Vec::new())?.units(|place, _, unit| {
             if !(wanted.from..wanted.to).contains(&unit.log_offset.get()) {
                 return ControlFlow::Continue(());
             }
@@ -160,9 +160,9 @@ impl Survey {
 }
 
 /// Checks units and slots. A store in use or after a crash has unfinished units.
-pub(super) fn check_timers(survey: &Survey, verified: &mut Verified) -> io::Result<()> {
+pub(super) fn check_timers(survey: &Survey, verified: &mut VerifyResult) -> io::Result<()> {
     let mut findings = Vec::new();
-    let log = Log::of(survey, &mut findings)?;
+    let log = TimerLogFiles::of(survey, &mut findings)?;
     let end = log.units(|place, path, unit| {
         let at = place % log.file_bytes;
         verified.timer_units += 1;

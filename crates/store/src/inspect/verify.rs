@@ -4,17 +4,17 @@
 //! the queue files. So each queue file is read once and in order too.
 
 use super::batches::BatchCheck;
-use super::expected::ByQueue;
+use super::expected::UnitsByQueue;
 use super::index::IndexCheck;
-use super::queues::Checked;
-use super::result::{Damage, Verified};
+use super::queues::QueueCheck;
+use super::result::{DamagedRange, VerifyResult};
 use super::survey::{Finding, Survey, SurveyError};
 use super::timers::check_timers;
-use super::walk::Piece;
+use super::walk::LogPiece;
 use crate::digest::{Digests, sum};
 use crate::keys::{Keys, is_keyed, seed_of};
 use crate::log::Segment;
-use crate::queue::batched::OURS;
+use crate::queue::batched::VOSTOK_DIR;
 use crate::recover::{FILLER_TOPIC as FILLED_TOPIC, Restarts, agrees, is_untouched};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ use wire::record::{RecordView, sys_flag};
 
 /// Progress of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct VerifyProgress {
     /// Bytes of the commit log that are read.
     pub done: u64,
     /// Bytes of all commit log files.
@@ -35,8 +35,8 @@ pub struct Progress {
 #[derive(Default)]
 struct FileResult {
     findings: Vec<Finding>,
-    damages: Vec<Damage>,
-    queues: ByQueue,
+    damages: Vec<DamagedRange>,
+    queues: UnitsByQueue,
     /// Hashes of keys with the log positions of their records, ascending.
     keys: Vec<(u64, u32)>,
     filled: Vec<(u64, u64)>,
@@ -69,10 +69,10 @@ fn trusted_end(survey: &Survey, digests: &Digests) -> std::io::Result<u64> {
 pub fn verify(
     survey: &Survey,
     threads: usize,
-    progress: &(dyn Fn(Progress) + Sync),
-) -> Result<Verified, SurveyError> {
-    let mut verified = Verified { findings: survey.findings.clone(), ..Verified::default() };
-    let mut queues: BTreeMap<(String, i32), Checked> = BTreeMap::new();
+    progress: &(dyn Fn(VerifyProgress) + Sync),
+) -> Result<VerifyResult, SurveyError> {
+    let mut verified = VerifyResult { findings: survey.findings.clone(), ..VerifyResult::default() };
+    let mut queues: BTreeMap<(String, i32), QueueCheck> = BTreeMap::new();
     let mut restarts = Restarts::default();
     let mut batches: BTreeMap<(String, i32), BatchCheck> = BTreeMap::new();
     let digests = Digests::new(&survey.root, survey.segment_bytes, survey.disk.clone());
@@ -81,7 +81,7 @@ pub fn verify(
     let done = AtomicU64::new(0);
     let report = |bytes: u64| {
         let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        progress(Progress { done, total: survey.log_bytes() });
+        progress(VerifyProgress { done, total: survey.log_bytes() });
     };
     for segments in survey.segments.chunks(threads.max(1)) {
         let results: Vec<Result<FileResult, SurveyError>> = std::thread::scope(|scope| {
@@ -135,7 +135,7 @@ fn read_file(
     let mut hashes = Vec::new();
     survey.walk(segment, &mut |piece| {
         match piece {
-            Piece::Record(at, view) => {
+            LogPiece::Record(at, view) => {
                 result.records += 1;
                 result.end = at + view.size() as u64;
                 result.last_time = result.last_time.max(view.store_timestamp());
@@ -161,9 +161,9 @@ fn read_file(
                     reported = result.end;
                 }
             }
-            Piece::Blank(at, size) => result.end = at + size,
-            Piece::Empty(_) => {}
-            Piece::Unreadable(from, end, error) => {
+            LogPiece::Blank(at, size) => result.end = at + size,
+            LogPiece::Empty(_) => {}
+            LogPiece::Unreadable(from, end, error) => {
                 result.unreadable_bytes += end - from;
                 let what = format!(
                     "{} bytes cannot be read: {error}; repair changes nothing before the store was copied to another disk",
@@ -171,9 +171,9 @@ fn read_file(
                 );
                 result.findings.push(Finding::new(&segment.path, from - segment.base, what));
             }
-            Piece::Damage(from, end, what) => {
+            LogPiece::Damage(from, end, what) => {
                 let is_followed = end < segment.base + survey.segment_bytes;
-                result.damages.push(Damage { from, end, is_followed });
+                result.damages.push(DamagedRange { from, end, is_followed });
                 let what = match is_followed {
                     true => {
                         format!("no whole record up to {} ({} bytes): {what}", end - segment.base, end - from)
@@ -207,8 +207,8 @@ fn check_record(at: u64, view: &RecordView<'_>, digests: &Digests, trusted: u64)
 fn take_over(
     survey: &Survey,
     mut result: FileResult,
-    verified: &mut Verified,
-    queues: &mut BTreeMap<(String, i32), Checked>,
+    verified: &mut VerifyResult,
+    queues: &mut BTreeMap<(String, i32), QueueCheck>,
     restarts: &mut Restarts,
 ) -> Result<(), SurveyError> {
     if result.records > 0 {
@@ -242,7 +242,8 @@ fn take_over(
                 let first = records[0].unit.log_offset.get();
                 // A message's further queues exist only where multi-dispatch is turned on.
                 if !topic.starts_with("%LMQ%") && !survey.is_new(first) && !queues.contains_key(&key) {
-                    let kind = if result.queues.batches.contains_key(&key) { OURS } else { "consumequeue" };
+                    let kind =
+                        if result.queues.batches.contains_key(&key) { VOSTOK_DIR } else { "consumequeue" };
                     let path = survey.root.join(kind).join(&topic).join(queue_id.to_string());
                     verified.findings.push(Finding::new(
                         &path,
@@ -250,7 +251,7 @@ fn take_over(
                         format!("the queue has no files, the record at log offset {first} is in it"),
                     ));
                     verified.bad_queues.push(key.clone());
-                    queues.insert(key, Checked::default());
+                    queues.insert(key, QueueCheck::default());
                 }
                 continue;
             };
@@ -265,8 +266,8 @@ fn take_over(
 
 fn finish_queues(
     survey: &Survey,
-    verified: &mut Verified,
-    mut queues: BTreeMap<(String, i32), Checked>,
+    verified: &mut VerifyResult,
+    mut queues: BTreeMap<(String, i32), QueueCheck>,
     found: Restarts,
 ) -> Result<(), SurveyError> {
     let mut restarts = Restarts::default();
@@ -294,7 +295,7 @@ fn is_rolled_back(flags: i32) -> bool {
     sys_flag::transaction(flags) == sys_flag::TRANSACTION_ROLLBACK
 }
 
-fn check_checkpoint(survey: &Survey, verified: &mut Verified) {
+fn check_checkpoint(survey: &Survey, verified: &mut VerifyResult) {
     let Some(page) = survey.checkpoint else { return };
     let path = survey.root.join("checkpoint");
     let end = verified.log_end.cast_signed();

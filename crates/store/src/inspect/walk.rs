@@ -12,7 +12,7 @@ use wire::record::RecordView;
 const UNREADABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// A piece of a commit log file. All positions are log positions.
-pub(super) enum Piece<'a> {
+pub(super) enum LogPiece<'a> {
     /// A whole record at this position.
     Record(u64, RecordView<'a>),
     /// The blank record at the end of a file: position and size in bytes.
@@ -30,7 +30,7 @@ impl Survey {
     pub(super) fn walk(
         &self,
         segment: &Arc<Segment>,
-        visit: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(LogPiece<'_>) -> ControlFlow<()>,
     ) -> Result<(), SurveyError> {
         let (base, length) = (segment.base, self.segment_bytes);
         let mut window = Window::new(segment.clone(), length).giving_up_after(UNREADABLE_BYTES_MAX);
@@ -42,26 +42,28 @@ impl Survey {
                     let bytes = window.get(at, size).map_err(SurveyError::io(&segment.path))?;
                     let view = RecordView::parse(bytes).map_err(std::io::Error::other);
                     (
-                        Piece::Record(base + at, view.map_err(SurveyError::io(&segment.path))?),
+                        LogPiece::Record(base + at, view.map_err(SurveyError::io(&segment.path))?),
                         at + size as u64,
                     )
                 }
-                LogContent::Roll => (Piece::Blank(base + at, length - at), length),
+                LogContent::Roll => (LogPiece::Blank(base + at, length - at), length),
                 LogContent::Nothing | LogContent::Damage(_) => {
                     let whole =
                         next_whole(&mut window, at, length).map_err(SurveyError::io(&segment.path))?;
                     let end = whole.unwrap_or(length);
                     for part in window.unreadable_in(at, end) {
-                        if visit(Piece::Unreadable(base + part.at, base + part.end, &part.error)).is_break() {
+                        if visit(LogPiece::Unreadable(base + part.at, base + part.end, &part.error))
+                            .is_break()
+                        {
                             return Ok(());
                         }
                     }
                     match found {
-                        LogContent::Damage(what) => (Piece::Damage(base + at, base + end, what), end),
-                        _ if whole.is_none() => (Piece::Empty(base + at), length),
+                        LogContent::Damage(what) => (LogPiece::Damage(base + at, base + end, what), end),
+                        _ if whole.is_none() => (LogPiece::Empty(base + at), length),
                         _ => {
                             let what = "zeros where a record should begin".to_owned();
-                            (Piece::Damage(base + at, base + end, what), end)
+                            (LogPiece::Damage(base + at, base + end, what), end)
                         }
                     }
                 }

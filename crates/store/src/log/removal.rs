@@ -17,7 +17,7 @@ const CUT_BYTES: u64 = 8 << 20;
 
 /// Result of freeing space of removed files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GaveBack {
+pub enum FreedSpace {
     /// No space to free now.
     Nothing,
     /// A part of a file was freed.
@@ -28,7 +28,7 @@ pub enum GaveBack {
 
 /// Unlinked files, and the bytes that each still occupies.
 #[derive(Default)]
-pub(crate) struct Removed(Mutex<VecDeque<(Arc<Segment>, u64)>>);
+pub(crate) struct RemovedFiles(Mutex<VecDeque<(Arc<Segment>, u64)>>);
 
 impl Log {
     /// Removes the files that start at or behind `end`.
@@ -101,21 +101,21 @@ impl Log {
     }
 
     /// Frees a part of the space of removed files. Skips a file that is being read.
-    pub(crate) fn cut_removed(&self) -> io::Result<GaveBack> {
+    pub(crate) fn cut_removed(&self) -> io::Result<FreedSpace> {
         let next = {
             let mut removed = lock(&self.removed.0);
             // A file in this list can get no new readers: if only the list holds it, that stays so.
             let free = removed.iter().position(|(segment, _)| Arc::strong_count(segment) == 1);
             free.and_then(|index| removed.remove(index))
         };
-        let Some((segment, left)) = next else { return Ok(GaveBack::Nothing) };
+        let Some((segment, left)) = next else { return Ok(FreedSpace::Nothing) };
         let left = left.saturating_sub(CUT_BYTES);
         segment.file.truncate(left)?;
         if left == 0 {
-            return Ok(GaveBack::LastPiece);
+            return Ok(FreedSpace::LastPiece);
         }
         lock(&self.removed.0).push_front((segment, left));
-        Ok(GaveBack::Piece)
+        Ok(FreedSpace::Piece)
     }
 
     /// Number of removed files whose space is not freed yet.
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(log.remove_below(u64::MAX).unwrap(), 2);
         assert_eq!((log.min(), log.capacity_end()), (6 * CUT_BYTES, 9 * CUT_BYTES));
         let cut_all = || {
-            std::iter::from_fn(|| Some(log.cut_removed().unwrap()).filter(|it| *it != GaveBack::Nothing))
+            std::iter::from_fn(|| Some(log.cut_removed().unwrap()).filter(|it| *it != FreedSpace::Nothing))
                 .count()
         };
         // The second file, in three parts; the first file is being read.

@@ -11,7 +11,7 @@ const STEP_UNITS: u64 = 4096;
 
 /// Remainder of a queue when the log is truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct QueueRemainder {
     /// Queue offset that the next message gets.
     end: u64,
     /// Log position of the last message that stays, or [`Extent::NONE`].
@@ -20,7 +20,7 @@ pub(crate) struct Cut {
 
 /// Units that a truncation of the log removed from a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Gone {
+pub(crate) struct RemovedUnits {
     /// Number of units taken that were in no queue file yet.
     pub(crate) unwritten: u64,
     /// Range of queue offsets whose units must be wiped from the files.
@@ -30,7 +30,7 @@ pub(crate) struct Gone {
 impl Queue {
     /// Returns the remainder of the queue when the log ends at `to`, or `None` if the queue stays whole. Waits for
     /// the disk.
-    pub(crate) fn cut_at(&self, to: u64) -> Result<Option<Cut>> {
+    pub(crate) fn cut_at(&self, to: u64) -> Result<Option<QueueRemainder>> {
         let newest = {
             let tail = lock(&self.tail);
             let held = tail.units.range(0, tail.units.len()).rev().find(|unit| !unit.is_blank());
@@ -58,16 +58,16 @@ impl Queue {
             self.units_blocking(QueueOffset::new(from), count, &mut units)?;
             if let Some(index) = units.iter().rposition(|unit| !unit.is_blank()) {
                 let end = from + index as u64 + 1;
-                return Ok((end < max).then_some(Cut { end, last: units[index].log_offset.get() }));
+                return Ok((end < max).then_some(QueueRemainder { end, last: units[index].log_offset.get() }));
             }
             high = from;
         }
-        Ok(Some(Cut { end: min, last: Extent::NONE }))
+        Ok(Some(QueueRemainder { end: min, last: Extent::NONE }))
     }
 
     /// Cuts the queue off. The caller holds the appender's lock and excludes checkpoints.
-    pub(crate) fn cut(&self, cut: Cut) -> Gone {
-        let Cut { end, last } = cut;
+    pub(crate) fn cut(&self, cut: QueueRemainder) -> RemovedUnits {
+        let QueueRemainder { end, last } = cut;
         let mut tail = lock(&self.tail);
         let max = tail.first + tail.units.len() as u64;
         let unwritten = max - tail.written.max(end);
@@ -93,6 +93,6 @@ impl Queue {
             // RocketMQ's files are compared with the queue and written anew where they hold more.
             *lock(batches) = None;
         }
-        Gone { unwritten, in_files }
+        RemovedUnits { unwritten, in_files }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Extension {
 
 /// Result of looking up an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Looked {
+pub(crate) enum ExtensionLookup {
     TagsCode(i64),
     /// The address has no valid entry.
     Nothing,
@@ -51,26 +51,26 @@ impl Extension {
         address: i64,
         resident: bool,
         open: impl Fn(&Path) -> io::Result<Arc<dyn DiskFile>>,
-    ) -> io::Result<Looked> {
+    ) -> io::Result<ExtensionLookup> {
         let at = address.wrapping_sub(i64::MIN).cast_unsigned();
         let Some(start) = self.starts.iter().rev().find(|start| **start <= at) else {
-            return Ok(Looked::Nothing);
+            return Ok(ExtensionLookup::Nothing);
         };
         let file = open(&self.directory.join(crate::disk::file_name(*start)))?;
         let mut entry = [0; ENTRY_BYTES as usize];
         if at - start + u64::from(ENTRY_BYTES) > file.length()? {
-            return Ok(Looked::Nothing);
+            return Ok(ExtensionLookup::Nothing);
         }
         if !resident {
             file.read_at(&mut entry, at - start)?;
         } else if !file.read_resident(&mut entry, at - start)? {
-            return Ok(Looked::NotResident);
+            return Ok(ExtensionLookup::NotResident);
         }
         let short = |at: usize| u16::from_be_bytes([entry[at], entry[at + 1]]);
         let code = i64::from_be_bytes(entry[2..10].try_into().expect("eight bytes sliced"));
         Ok(match ENTRY_BYTES.checked_add(short(18)) == Some(short(0)) {
-            true => Looked::TagsCode(code),
-            false => Looked::Nothing,
+            true => ExtensionLookup::TagsCode(code),
+            false => ExtensionLookup::Nothing,
         })
     }
 }

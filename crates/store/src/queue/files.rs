@@ -1,7 +1,7 @@
 //! Files of a queue: opened on demand, created when the first unit is written to them.
 
-use super::ext::{Extension, Looked};
-pub(crate) use super::open::{OpenFiles, Touched};
+use super::ext::{Extension, ExtensionLookup};
+pub(crate) use super::open::{OpenFiles, SyncList};
 use super::{Extent, UNIT_BYTES, Unit};
 use crate::disk::{DiskFile, Read, Space, file_name};
 use crate::error::OpenError;
@@ -101,9 +101,9 @@ impl QueueFiles {
             },
         };
         match extension.tags_code(unit.tags_code, resident, |path| self.open.get(path)) {
-            Ok(Looked::TagsCode(code)) => unit.tags_code = code,
-            Ok(Looked::NotResident) => return false,
-            Ok(Looked::Nothing) | Err(_) => {}
+            Ok(ExtensionLookup::TagsCode(code)) => unit.tags_code = code,
+            Ok(ExtensionLookup::NotResident) => return false,
+            Ok(ExtensionLookup::Nothing) | Err(_) => {}
         }
         true
     }
@@ -115,7 +115,7 @@ impl QueueFiles {
         mut from: u64,
         mut units: &[Unit],
         min: u64,
-        touched: &mut Touched,
+        touched: &mut SyncList,
     ) -> io::Result<()> {
         let mut bytes = Vec::new();
         while !units.is_empty() {
@@ -142,7 +142,7 @@ impl QueueFiles {
         &self,
         path: &Path,
         blanks: u64,
-        touched: &mut Touched,
+        touched: &mut SyncList,
     ) -> io::Result<Arc<dyn DiskFile>> {
         let disk = &self.open.disk;
         // With so many files, none would still be open the next time.
@@ -174,7 +174,7 @@ impl QueueFiles {
     }
 
     /// Removes all files, before new files are written in their place.
-    pub(crate) fn clear(&self, touched: &mut Touched) -> io::Result<()> {
+    pub(crate) fn clear(&self, touched: &mut SyncList) -> io::Result<()> {
         self.open.forget_below(&self.directory);
         touched.forget_below(&self.directory);
         for entry in self.open.disk.list(&self.directory)?.iter().filter(|entry| !entry.is_dir) {
@@ -186,7 +186,7 @@ impl QueueFiles {
 
     /// Wipes the units from queue offset `from` on, up to the end of the file that holds `until`. Files that begin in this
     /// range are removed.
-    pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut Touched) -> io::Result<()> {
+    pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut SyncList) -> io::Result<()> {
         let mut start = from / self.file_units() * self.file_units();
         while start <= until {
             let path = self.path_of(start);
@@ -218,7 +218,9 @@ impl QueueFiles {
         self.open.healer.wake();
     }
 
-    /// The queue offset of the first wrong unit, found by checking each file's size and its first and last unit.
+    /// Finds the first bad file and returns its first queue offset in `extent`. A file is bad if it
+    /// is missing or of a wrong size, or if its first or last unit is wrong. `None` if no file is
+    /// bad.
     pub(crate) fn first_bad(&self, extent: Extent) -> io::Result<Option<u64>> {
         let Extent { min, max, last } = extent;
         let mut end = LogOffset::ZERO;
@@ -274,7 +276,7 @@ impl QueueFiles {
     }
 
     /// Empties the units `from..until` and keeps those around them. Files of a wrong size are cut or extended.
-    pub(crate) fn empty(&self, from: u64, until: u64, touched: &mut Touched) -> io::Result<()> {
+    pub(crate) fn empty(&self, from: u64, until: u64, touched: &mut SyncList) -> io::Result<()> {
         let mut next = from;
         while next < until {
             let start = next / self.file_units() * self.file_units();
@@ -306,10 +308,10 @@ impl QueueFiles {
         &self,
         limit: LogOffset,
         wipe: bool,
-        touched: &mut Touched,
-    ) -> Result<Loaded, OpenError> {
+        touched: &mut SyncList,
+    ) -> Result<LoadResult, OpenError> {
         let mut starts = self.list()?;
-        let Some(first) = starts.first().copied() else { return Ok(Loaded::default()) };
+        let Some(first) = starts.first().copied() else { return Ok(LoadResult::default()) };
         while let Some(start) = starts.pop() {
             let path = self.directory.join(file_name(start));
             let file = self.open.disk.open(&path).map_err(OpenError::io(&path))?;
@@ -341,9 +343,9 @@ impl QueueFiles {
             };
             let end = last.map_or(Extent::NONE, |unit| unit.log_offset.get());
             let extent = Extent { min: first / UNIT_BYTES, max: start / UNIT_BYTES + low, last: end };
-            return Ok(Loaded { extent, first: first_unit, last });
+            return Ok(LoadResult { extent, first: first_unit, last });
         }
-        Ok(Loaded::default())
+        Ok(LoadResult::default())
     }
 
     /// Removes the files in which all units lie before `unit`, oldest first, but never the last file, which defines
@@ -434,7 +436,7 @@ impl QueueFiles {
 
 /// Result of [`QueueFiles::load`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadResult {
     pub(crate) extent: Extent,
     /// The unit at the start of the first file.
     pub(crate) first: Option<Unit>,

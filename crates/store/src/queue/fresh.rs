@@ -1,6 +1,6 @@
 //! Copies a queue's units to the unit journal, and restores them from it after a crash.
 
-use super::journal::Part;
+use super::journal::GroupsRecord;
 use super::registry::Queues;
 use super::{Queue, Unit};
 use crate::wake::lock;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 impl Queue {
     /// Copies the unjournaled units of records before log position `end`. If units remain, the queue stays on the
     /// list of queues with such units.
-    pub(crate) fn copy_fresh(self: &Arc<Self>, end: u64, part: &mut Part, queues: &Queues) {
+    pub(crate) fn copy_fresh(self: &Arc<Self>, end: u64, part: &mut GroupsRecord, queues: &Queues) {
         let mut tail = lock(&self.tail);
         tail.fresh = false;
         // A removed queue is copied too: a crash may restore it until its tombstone is durable. Units that left the tail are

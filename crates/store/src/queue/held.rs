@@ -11,7 +11,7 @@ const SIZE_BITS: u32 = 24;
 
 /// A unit in 12 bytes: distance from the base (40 bits), size (24 bits; zero in a blank unit), and a tags code of 32 bits.
 #[derive(Clone, Copy)]
-pub(super) struct Short {
+pub(super) struct ShortUnit {
     distance: u32,
     /// The upper 8 bits of the distance, then the size.
     rest: u32,
@@ -21,7 +21,7 @@ pub(super) struct Short {
 /// A sequence of units, the oldest first.
 pub(super) enum TailUnits {
     /// All units fit the 12-byte form; the number is the log position that the distances count from.
-    Short(u64, VecDeque<Short>),
+    Short(u64, VecDeque<ShortUnit>),
     /// At least one unit did not fit the 12-byte form.
     Whole(VecDeque<Unit>),
 }
@@ -47,7 +47,7 @@ impl TailUnits {
             if units.is_empty() {
                 *base = unit.log_offset.get();
             }
-            if let Some(short) = Short::of(unit, *base) {
+            if let Some(short) = ShortUnit::of(unit, *base) {
                 grow(units);
                 return units.push_back(short);
             }
@@ -116,7 +116,7 @@ fn grow<T>(units: &mut VecDeque<T>) {
     }
 }
 
-impl Short {
+impl ShortUnit {
     fn of(unit: Unit, base: u64) -> Option<Self> {
         if unit == Unit::PRE_BLANK {
             return Some(Self { distance: 0, rest: 0, tags_code: 0 });

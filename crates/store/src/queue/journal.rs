@@ -9,7 +9,7 @@
 //! |---|---|
 //! | 0, once, at the start | 8: log position at which this file continues |
 //! | 1 | groups: 2 + n topic, 4 queue id, 8 queue offset of the first unit, 4 count, units as in a queue file |
-//! | 2 | the fields of `End`, 8 each: *all units of records before `at`* are in committed queue files or in the journal so far |
+//! | 2 | the fields of `JournalEnd`, 8 each: *all units of records before `at`* are in committed queue files or in the journal so far |
 //!
 //! A record of kind 2 is written after the log is durable up to its position, so a whole record is always valid.
 //! Neither checkpoint nor queue table refers to the journal. Groups behind the last record of kind 2 are invalid. A
@@ -38,7 +38,7 @@ const PART_BYTES: usize = 512 << 10;
 
 /// The point up to which a journal is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct JournalEnd {
     /// Log position before which all records have their units in the journal or the queue files.
     pub(crate) at: u64,
     /// Log position of the newest record before `at`.
@@ -47,9 +47,9 @@ pub(crate) struct End {
 }
 
 /// A record of kind 1 that is being assembled.
-pub(crate) struct Part(Vec<u8>);
+pub(crate) struct GroupsRecord(Vec<u8>);
 
-impl Part {
+impl GroupsRecord {
     pub(crate) fn new() -> Self {
         Self(body(GROUPS))
     }
@@ -107,7 +107,7 @@ pub(crate) fn remove_except(disk: &dyn Disk, root: &Path, kept: &[u64]) -> io::R
 }
 
 /// The file of the unit journal that is being written.
-struct Open {
+struct JournalFile {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
     at: u64,
@@ -116,10 +116,10 @@ struct Open {
 
 /// The unit journal as its writer holds it.
 #[derive(Default)]
-pub(crate) struct Journal {
+pub(crate) struct UnitJournal {
     /// The newest file number used.
     number: u64,
-    open: Option<Open>,
+    open: Option<JournalFile>,
     /// Log position up to which the journal is complete; `None` before the first entry and after an error.
     end: Option<u64>,
     /// Log position that the checkpoint must reach before a new journal may begin: some units before it are in neither
@@ -129,9 +129,9 @@ pub(crate) struct Journal {
     older: Vec<(u64, u64)>,
 }
 
-impl Journal {
+impl UnitJournal {
     /// Continues the journal of an earlier run, after its units were restored.
-    pub(crate) fn resume(&mut self, found: &OpenedJournal) {
+    pub(crate) fn resume(&mut self, found: &PreviousJournal) {
         self.number = found.files.last().map_or(0, |(number, _)| *number);
         self.end = Some(found.end.at);
         self.older = found.files.iter().map(|(number, _)| (*number, found.end.at)).collect();
@@ -181,7 +181,7 @@ impl Journal {
         disk.remove(&path)?;
         let length = ROOM_BYTES_MIN;
         let file = disk.create(&path, length, Space::Sparse)?;
-        self.open = Some(Open { file, path, at: 0, length });
+        self.open = Some(JournalFile { file, path, at: 0, length });
         let mut start = body(START);
         start.extend_from_slice(&from.to_be_bytes());
         self.write(disk, start)?;
@@ -207,16 +207,16 @@ impl Journal {
     }
 
     /// Adds groups, which are valid after [`Self::finish`].
-    pub(crate) fn add(&mut self, disk: &dyn Disk, part: &mut Part) -> io::Result<()> {
+    pub(crate) fn add(&mut self, disk: &dyn Disk, part: &mut GroupsRecord) -> io::Result<()> {
         if part.is_empty() {
             return Ok(());
         }
-        let part = std::mem::replace(part, Part::new());
+        let part = std::mem::replace(part, GroupsRecord::new());
         self.write(disk, part.0)
     }
 
     /// Ends an entry. The log is durable up to the entry's position. The entry is durable when this returns.
-    pub(crate) fn finish(&mut self, disk: &dyn Disk, end: End) -> io::Result<()> {
+    pub(crate) fn finish(&mut self, disk: &dyn Disk, end: JournalEnd) -> io::Result<()> {
         let mut bytes = body(END);
         for number in [end.at, end.last_record, end.store_timestamp.cast_unsigned()] {
             bytes.extend_from_slice(&number.to_be_bytes());
@@ -240,21 +240,21 @@ impl Journal {
 }
 
 /// A unit journal found when the store is opened.
-pub(crate) struct OpenedJournal {
-    pub(crate) end: End,
+pub(crate) struct PreviousJournal {
+    pub(crate) end: JournalEnd,
     /// Numbers of the journal's files, each with the position in the file behind its last valid record.
     files: Vec<(u64, u64)>,
 }
 
 /// Consecutive units of a queue.
-pub(crate) struct Group<'a> {
+pub(crate) struct UnitGroup<'a> {
     pub(crate) topic: &'a str,
     pub(crate) queue_id: i32,
     pub(crate) first: u64,
     units: &'a [u8],
 }
 
-impl Group<'_> {
+impl UnitGroup<'_> {
     pub(crate) fn units(&self) -> impl Iterator<Item = Option<Unit>> + '_ {
         self.units.as_chunks::<20>().0.iter().map(|bytes| Unit::from_bytes(bytes))
     }
@@ -262,7 +262,7 @@ impl Group<'_> {
 
 /// Finds the journal that reaches beyond `committed`, the checkpoint's log position. Returns `None` when no journal
 /// does.
-pub(crate) fn find(disk: &dyn Disk, root: &Path, committed: u64) -> io::Result<Option<OpenedJournal>> {
+pub(crate) fn find(disk: &dyn Disk, root: &Path, committed: u64) -> io::Result<Option<PreviousJournal>> {
     let mut at = None;
     let mut end = None;
     let mut files = Vec::new();
@@ -287,31 +287,32 @@ pub(crate) fn find(disk: &dyn Disk, root: &Path, committed: u64) -> io::Result<O
         }
         files.push((number, until));
     }
-    Ok(end.filter(|end| end.at > committed).map(|end| OpenedJournal { end, files }))
+    Ok(end.filter(|end| end.at > committed).map(|end| PreviousJournal { end, files }))
 }
 
 fn number_at(bytes: &[u8], index: usize) -> Option<u64> {
     Some(u64::from_be_bytes(bytes.get(index * 8..index * 8 + 8)?.try_into().ok()?))
 }
 
-fn end_of(body: &[u8]) -> Option<End> {
+fn end_of(body: &[u8]) -> Option<JournalEnd> {
     let rest = body.strip_prefix(&[END])?;
     let number = |index| number_at(rest, index);
-    Some(End { at: number(0)?, last_record: number(1)?, store_timestamp: number(2)?.cast_signed() })
+    Some(JournalEnd { at: number(0)?, last_record: number(1)?, store_timestamp: number(2)?.cast_signed() })
 }
 
-impl OpenedJournal {
+impl PreviousJournal {
     /// The numbers of the journal's files.
     pub(crate) fn numbers(&self) -> Vec<u64> {
         self.files.iter().map(|(number, _)| *number).collect()
     }
 
-    /// Passes all groups in order to the callback until it returns false. Returns `false` if the callback did.
+    /// Passes all groups in order to the callback until it returns false. Returns `false` if the
+    /// callback did, or if a record is damaged.
     pub(crate) fn each_group(
         &self,
         disk: &dyn Disk,
         root: &Path,
-        mut take: impl FnMut(&Group<'_>) -> bool,
+        mut take: impl FnMut(&UnitGroup<'_>) -> bool,
     ) -> io::Result<bool> {
         for (number, until) in &self.files {
             let mut records = Records::open(disk, root, *number)?;
@@ -330,14 +331,14 @@ impl OpenedJournal {
     }
 }
 
-fn group<'a>(rest: &mut &'a [u8]) -> Option<Group<'a>> {
+fn group<'a>(rest: &mut &'a [u8]) -> Option<UnitGroup<'a>> {
     let length = u16::from_be_bytes(rest.split_off(..2)?.try_into().ok()?);
     let topic = str::from_utf8(rest.split_off(..usize::from(length))?).ok()?;
     let queue_id = i32::from_be_bytes(rest.split_off(..4)?.try_into().ok()?);
     let first = u64::from_be_bytes(rest.split_off(..8)?.try_into().ok()?);
     let count = u32::from_be_bytes(rest.split_off(..4)?.try_into().ok()?);
     let units = rest.split_off(..usize::try_from(count).ok()?.checked_mul(20)?)?;
-    Some(Group { topic, queue_id, first, units })
+    Some(UnitGroup { topic, queue_id, first, units })
 }
 
 /// Iterates over the whole records of a file.

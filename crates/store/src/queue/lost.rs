@@ -5,12 +5,14 @@ use crate::wake::lock;
 use std::io;
 
 impl Queue {
-    /// Queue offset of the first wrong unit, from the queue's minimum offset on, found by checking both ends of each file.
+    /// First queue offset of the first bad file, not below the queue's minimum offset. Checks only
+    /// the size, the first unit and the last unit of each file. `None` if no file is bad.
     pub(crate) fn first_bad(&self) -> io::Result<Option<u64>> {
         self.files.first_bad(self.in_files())
     }
 
-    /// Like [`Self::first_bad`], but checks every unit.
+    /// Like [`Self::first_bad`], but checks every unit. The result may lie a few thousand units
+    /// before the first wrong unit.
     pub(crate) fn first_bad_of_all(&self) -> io::Result<Option<u64>> {
         let extent = self.in_files();
         let bad = self.files.first_bad(extent)?;
@@ -25,7 +27,7 @@ impl Queue {
     }
 
     /// Takes the units `from..until` of the files out of service; `false` when the files hold no unit of this range.
-    pub(crate) fn lose(&self, from: u64, until: u64) -> bool {
+    pub(crate) fn mark_lost(&self, from: u64, until: u64) -> bool {
         let mut tail = lock(&self.tail);
         let (from, until) = (from.max(self.min().get()), until.min(tail.written));
         if from >= until {
@@ -47,12 +49,12 @@ impl Queue {
     }
 
     /// The range of queue offsets that is out of service.
-    pub(crate) fn lost(&self) -> Option<(u64, u64)> {
+    pub(crate) fn lost_range(&self) -> Option<(u64, u64)> {
         lock(&self.tail).lost
     }
 
     /// Puts a rebuilt range back into service. Adjacent units that were lost meanwhile stay out of service.
-    pub(crate) fn found(&self, from: u64, until: u64) {
+    pub(crate) fn restore_range(&self, from: u64, until: u64) {
         let mut tail = lock(&self.tail);
         tail.lost = tail.lost.and_then(|(first, end)| match (first < from, end > until) {
             (false, false) => None,
@@ -67,12 +69,12 @@ impl Queue {
     }
 
     /// Empties a range of units in the files and keeps those around it.
-    pub(crate) fn empty(&self, from: u64, until: u64, touched: &mut files::Touched) -> io::Result<()> {
+    pub(crate) fn empty(&self, from: u64, until: u64, touched: &mut files::SyncList) -> io::Result<()> {
         self.files.empty(from, until, touched)
     }
 
     /// Writes units of a lost range.
-    pub(crate) fn rewrite(&self, from: u64, units: &[Unit], touched: &mut files::Touched) -> io::Result<()> {
+    pub(crate) fn rewrite(&self, from: u64, units: &[Unit], touched: &mut files::SyncList) -> io::Result<()> {
         self.files.write(from, units, self.min().get(), touched)
     }
 }

@@ -30,7 +30,7 @@ use crate::error::{ReadError, Result, is_damage};
 use crate::prefetch::fetch;
 use crate::wake::lock;
 use batched::export::Export;
-pub(crate) use cut::Cut;
+pub(crate) use cut::QueueRemainder;
 use files::QueueFiles;
 use held::TailUnits;
 use registry::Queues;
@@ -319,7 +319,8 @@ impl Queue {
     }
 
     /// Adds `count` equal units, one for each message of a record, at the queue offsets that were assigned first. The
-    /// caller holds the appender's lock, or is recovery. Adds the queue to the list of queues with unwritten units.
+    /// caller holds the appender's lock, or is recovery. Adds the queue to three lists: queues with
+    /// unwritten units, queues with unjournaled units, and grown queues.
     pub(crate) fn push(self: &Arc<Self>, unit: Unit, count: u16, queues: &Queues) {
         let mut tail = lock(&self.tail);
         let max = tail.first + tail.units.len() as u64 + u64::from(count);
@@ -346,8 +347,8 @@ impl Queue {
         self.max.store(max, Ordering::Release);
     }
 
-    /// Removes the queue from the list of grown queues. Returns its growth since the last removal. The next append
-    /// adds the queue to the list again.
+    /// Marks that the caller took the queue from the list of grown queues, so that the next append
+    /// adds the queue again. Returns the number of messages since the last call.
     pub(crate) fn take_growth(&self) -> u64 {
         let mut tail = lock(&self.tail);
         tail.grown = false;
@@ -390,7 +391,7 @@ impl Queue {
         self: &Arc<Self>,
         planned: Extent,
         unwritten: &Mutex<Vec<Arc<Self>>>,
-        touched: &mut files::Touched,
+        touched: &mut files::SyncList,
     ) -> std::io::Result<u64> {
         let tail = lock(&self.tail);
         let (from, skip) = (tail.written, tail.unwritten());
@@ -421,7 +422,7 @@ impl Queue {
     }
 
     /// Wipes the units `from..until` and the rest of the file with the last unit.
-    pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut files::Touched) -> std::io::Result<()> {
+    pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut files::SyncList) -> std::io::Result<()> {
         self.files.wipe(from, until, touched)
     }
 

@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct OpenFiles {
     pub(super) disk: Arc<dyn Disk>,
     limit: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<OpenFileCache>,
     /// Queues whose files a reader found damaged. `healer` wakes the healer, which handles them.
     pub(super) reports: Mutex<BTreeSet<(String, i32)>>,
     pub(super) healer: Arc<Wake>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct OpenFileCache {
     files: HashMap<PathBuf, Arc<dyn DiskFile>>,
     /// Paths of the same files, in the order in which they were opened.
     order: VecDeque<PathBuf>,
@@ -48,7 +48,7 @@ impl OpenFiles {
     }
 
     pub(super) fn keep(&self, path: &Path, file: &Arc<dyn DiskFile>) {
-        let Kept { files, order } = &mut *lock(&self.kept);
+        let OpenFileCache { files, order } = &mut *lock(&self.kept);
         if files.insert(path.to_owned(), file.clone()).is_none() {
             order.push_back(path.to_owned());
         }
@@ -61,32 +61,33 @@ impl OpenFiles {
 
     /// Closes all files below a directory.
     pub(crate) fn forget_below(&self, directory: &Path) {
-        let Kept { files, order } = &mut *lock(&self.kept);
+        let OpenFileCache { files, order } = &mut *lock(&self.kept);
         files.retain(|path, _| !path.starts_with(directory));
         order.retain(|path| !path.starts_with(directory));
     }
 
     pub(super) fn forget(&self, path: &Path) {
-        let Kept { files, order } = &mut *lock(&self.kept);
+        let OpenFileCache { files, order } = &mut *lock(&self.kept);
         if files.remove(path).is_some() {
             order.retain(|kept| kept != path);
         }
     }
 }
 
-/// Number of touched files above which a sync of the whole file system is cheaper than a sync per file.
+/// Number of touched files and directories above which a sync of the whole file system is cheaper
+/// than a sync of each.
 const TOUCHED_MAX: usize = 64;
 
-/// Files written since the last sync, and directories whose entries changed. Above [`TOUCHED_MAX`] files,
-/// `everything` replaces the list, and a sync covers the whole file system.
+/// Files written since the last sync, and directories whose entries changed. Above [`TOUCHED_MAX`]
+/// of both, `everything` replaces the list, and a sync covers the whole file system.
 #[derive(Default)]
-pub(crate) struct Touched {
+pub(crate) struct SyncList {
     pub(super) files: BTreeMap<PathBuf, Arc<dyn DiskFile>>,
     directories: BTreeSet<PathBuf>,
     pub(super) everything: bool,
 }
 
-impl Touched {
+impl SyncList {
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty() && self.directories.is_empty() && !self.everything
     }

@@ -14,7 +14,7 @@ const BATCH_COUNT_MAX: u64 = i16::MAX as u64;
 
 /// Number of units that a record added to a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Put {
+pub(crate) struct AddedUnits {
     pub(crate) pushed: u64,
     /// Number of blank units among them, for skipped queue offsets.
     pub(crate) blanks: u64,
@@ -33,7 +33,7 @@ impl Queue {
     /// Adds the units of a record at the queue offsets from `first` on, behind blank units for skipped queue offsets.
     /// An empty queue begins at `first`. Existing units are left out. The caller holds the appender's lock, or is
     /// recovery.
-    pub(crate) fn put(self: &Arc<Self>, unit: Unit, first: u64, count: u16, queues: &Queues) -> Put {
+    pub(crate) fn put(self: &Arc<Self>, unit: Unit, first: u64, count: u16, queues: &Queues) -> AddedUnits {
         let next = self.max().get();
         if first > next && self.min() == self.max() {
             self.start_at(first);
@@ -54,6 +54,6 @@ impl Queue {
             self.take_next(added);
             self.push(unit, added, queues);
         }
-        Put { pushed: blanks + u64::from(added), blanks }
+        AddedUnits { pushed: blanks + u64::from(added), blanks }
     }
 }

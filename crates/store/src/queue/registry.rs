@@ -53,7 +53,7 @@ impl Queues {
     pub(crate) fn new(root: &Path, file_bytes: u64, open: Arc<OpenFiles>) -> Self {
         Self {
             directory: root.join("consumequeue"),
-            batched_directory: root.join(batched::OURS),
+            batched_directory: root.join(batched::VOSTOK_DIR),
             batched: RwLock::default(),
             has_batched: AtomicBool::new(false),
             file_bytes,

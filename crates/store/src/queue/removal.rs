@@ -14,7 +14,8 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Directories with a subdirectory per topic and queue.
-pub(crate) const DIRECTORIES: [&str; 4] = ["consumequeue", "consumequeue_ext", batched::JAVAS, batched::OURS];
+pub(crate) const DIRECTORIES: [&str; 4] =
+    ["consumequeue", "consumequeue_ext", batched::JAVA_DIR, batched::VOSTOK_DIR];
 
 /// Removed topics, with the log position of the removal. Records of a topic before that position are in no queue.
 #[derive(Default)]
@@ -108,7 +109,7 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Config, FakeDisk, Message, RetentionSettings, Round, Store};
+    use crate::{Config, FakeDisk, Message, RetentionRound, RetentionSettings, Store};
     use std::sync::Arc;
     use std::time::Duration;
     use wire::units::QueueOffset;
@@ -152,7 +153,7 @@ mod tests {
         };
         assert!(tombstones.covers("Early", 0) && topics().len() == 2);
         let settings = RetentionSettings { reserved_ms: 0, ..RetentionSettings::default() };
-        let round = Round { now_ms: 1, hour: 4, asked: false, unconsumed_from: &|| None };
+        let round = RetentionRound { now_ms: 1, hour: 4, asked: false, unconsumed_from: &|| None };
         assert!(store.retain(&settings, &round).unwrap().min.get() > 4096);
         assert_eq!(topics(), ["Late"]);
     }

@@ -19,12 +19,13 @@
 //! | 8, 8 | minimum and maximum queue offset |
 //! | 8 | log position of the last unit's record; all ones when there is none |
 //!
-//! All numbers are big-endian. The first record is the *base*: every queue. Each later record belongs to a checkpoint
-//! and holds the queues that the checkpoint changes. Such a record becomes durable *before* its units are written to
-//! the queue files, and is valid only after the `checkpoint` file says so. So after a crash, the records behind the
-//! committed position name all queues whose files may hold invalid units. The first checkpoint wipes these units.
-//! When a file is full, a file of the next generation begins with a new base, and the old file is removed after the
-//! `checkpoint` file names the new one.
+//! All numbers are big-endian. The first record is the *base*: all queues with messages, and all
+//! removed topics. Each later record belongs to a checkpoint and holds the queues that the
+//! checkpoint changes. Such a record becomes durable *before* its units are written to the queue
+//! files, and is valid only after the `checkpoint` file says so. So after a crash, the records
+//! behind the committed position name all queues whose files may hold invalid units. The first
+//! checkpoint wipes these units. When a file is full, a file of the next generation begins with a
+//! new base. The old file is removed after the `checkpoint` file names the new one.
 //!
 //! A table is not used if it is damaged, or if the `checkpoint` file does not refer to it. The queues are then loaded
 //! from their files.
@@ -101,7 +102,7 @@ pub(super) fn checksum(generation: u64, position: u64, body: &[u8]) -> u32 {
 
 /// Content of a queue table.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Table {
+pub(crate) struct QueueTable {
     /// First log position held when the table was last written.
     pub(crate) log_min: u64,
     pub(crate) file_bytes: u64,
@@ -111,7 +112,7 @@ pub(crate) struct Table {
     pub(crate) removed: HashMap<Box<str>, u64>,
 }
 
-impl Table {
+impl QueueTable {
     /// Parses a table file: the committed content, and the intended changes of later checkpoints. `None` if a record
     /// is damaged.
     pub(crate) fn read(bytes: &[u8], generation: u64, committed: u64) -> Option<(Self, Self)> {
@@ -230,7 +231,7 @@ pub(crate) fn newest_generation(disk: &dyn Disk, root: &Path) -> io::Result<Opti
 }
 
 /// The table file to which checkpoints add records.
-pub(crate) struct Journal {
+pub(crate) struct TableFile {
     pub(crate) generation: u64,
     /// Position behind the last record.
     pub(crate) at: u64,
@@ -239,7 +240,7 @@ pub(crate) struct Journal {
     file: Arc<dyn DiskFile>,
 }
 
-impl Journal {
+impl TableFile {
     /// Creates the file of a generation with its base, and space for a record of `next` bytes and many more. The file is
     /// durable when this returns.
     pub(crate) fn create(

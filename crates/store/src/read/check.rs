@@ -30,7 +30,7 @@ const REMEMBERED_MAX: usize = 4096;
 
 /// A message of a queue: its queue offset and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Numbered {
+pub struct CqUnit {
     /// Queue offset of the message.
     pub offset: QueueOffset,
     /// Queue unit with log position and size of the message's record.
@@ -39,14 +39,16 @@ pub struct Numbered {
 
 /// Damaged records found since the store was opened.
 #[derive(Default)]
-pub(crate) struct Damaged {
+pub(crate) struct DamagedRecords {
     count: AtomicU64,
     known: Mutex<BTreeSet<(LogOffset, Option<QueueOffset>)>>,
     /// Messages whose unit was rebuilt because it did not lead to the message's record.
     suspected: Mutex<BTreeSet<(LogOffset, QueueOffset)>>,
+    /// Beginning of the last record that was checked for a slave behind the fence. The next piece of the log begins there or later.
+    pub(super) boundary: AtomicU64,
 }
 
-impl Damaged {
+impl DamagedRecords {
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -76,18 +78,18 @@ impl Reader<'_> {
 
     /// Schedules a rebuild of a unit that does not lead to its record. Returns `false` after an earlier rebuild,
     /// because then the record itself is damaged, and behind the fence, where no unit is rebuilt.
-    pub(crate) fn lose_unit(&self, queue: &Queue, message: Numbered) -> bool {
+    pub(crate) fn lose_unit(&self, queue: &Queue, message: CqUnit) -> bool {
         if self.state.fence.is_up() {
             return false;
         }
         let Some(queue) = self.state.queues.find(queue.topic(), queue.queue_id()) else { return false };
         let mut suspected = lock(&self.damaged.suspected);
-        let Numbered { offset, unit } = message;
+        let CqUnit { offset, unit } = message;
         if suspected.len() == REMEMBERED_MAX || !suspected.insert((unit.log_offset, offset)) {
             return false;
         }
         drop(suspected);
-        self.lost.lose(&queue, offset.get(), offset.get() + 1);
+        self.lost.mark_lost(&queue, offset.get(), offset.get() + 1);
         true
     }
 
@@ -145,7 +147,7 @@ impl Reader<'_> {
     }
 
     /// Checks the record of a queue's message, including topic, queue and queue offset.
-    pub(crate) fn check_message(&self, queue: &Queue, message: Numbered, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn check_message(&self, queue: &Queue, message: CqUnit, bytes: &[u8]) -> Result<(), String> {
         let view = self.check_record(bytes, message.unit.log_offset)?;
         match claimed_offset(queue, &view, message.offset)? {
             Some(claimed) if claimed != message.offset.to_i64() => {
@@ -162,7 +164,7 @@ impl Reader<'_> {
     /// Whether an adjacent message is shifted by the same distance. RocketMQ appends a message at the end of its
     /// queue even if its queue offset is not the next offset (`ConsumeQueue.putMessagePositionInfo`). That shifts all
     /// later messages too.
-    fn is_shifted(&self, queue: &Queue, message: Numbered, claimed: i64) -> bool {
+    fn is_shifted(&self, queue: &Queue, message: CqUnit, claimed: i64) -> bool {
         let beside = [message.offset.get().checked_sub(1), message.offset.get().checked_add(1)];
         beside.into_iter().flatten().any(|offset| {
             let mut units = Vec::new();
@@ -181,7 +183,7 @@ impl Reader<'_> {
 }
 
 /// Whether a message's unit leads to its record, whether or not the record is whole.
-pub(crate) fn leads_to_it(queue: &Queue, message: Numbered, record: &[u8]) -> bool {
+pub(crate) fn leads_to_it(queue: &Queue, message: CqUnit, record: &[u8]) -> bool {
     RecordView::parse(record).is_ok_and(|view| {
         view.log_offset() == Some(message.unit.log_offset)
             && view.size() == record.len()

@@ -3,7 +3,7 @@
 //! position is the log's end or damage.
 
 use super::Recovery;
-use super::evidence::{Behind, Broken, Facts, Meaning, Unflushed, judge};
+use super::evidence::{BrokenKind, Facts, FlushDelay, Meaning, RecordsBehind, judge};
 use super::scan::Scan;
 use super::window::{LogContent, Window, find, header_size, next_whole_behind};
 use crate::dispatch::Dispatch;
@@ -32,13 +32,13 @@ pub(super) struct BrokenPosition {
     pub(super) next: Option<u64>,
     /// Position of the last whole record that was examined.
     pub(super) last: Option<u64>,
-    pub(super) behind: Behind,
+    pub(super) behind: RecordsBehind,
 }
 
 /// The whole records behind a broken position, and how well they continue the records before it.
 #[derive(Default)]
-struct Collected {
-    behind: Behind,
+struct BehindSearch {
+    behind: RecordsBehind,
     next: Option<u64>,
     last: Option<u64>,
     /// Next expected queue offset by topic and queue id.
@@ -53,14 +53,14 @@ impl Recovery<'_> {
                 verdict: Meaning::End,
                 next: None,
                 last: None,
-                behind: Behind::default(),
+                behind: RecordsBehind::default(),
             });
         };
         let broken = self.broken_at(&segment, scan.end)?;
         let unflushed =
-            if scan.origin.has_followed { Unflushed::UNKNOWN } else { Unflushed::of(&self.state.config) };
+            if scan.origin.has_followed { FlushDelay::UNKNOWN } else { FlushDelay::of(&self.state.config) };
         let decide = |limit: u64| -> io::Result<BrokenPosition> {
-            let Collected { behind, next, last, .. } = self.collect_behind(scan, limit, unflushed)?;
+            let BehindSearch { behind, next, last, .. } = self.collect_behind(scan, limit, unflushed)?;
             let (was_durable, kept_pages) = (scan.end < scan.origin.sure, scan.origin.kept_pages);
             let is_checkpointed = scan.end < scan.origin.checkpointed;
             let facts = Facts { broken, is_checkpointed, was_durable, kept_pages, behind };
@@ -80,12 +80,12 @@ impl Recovery<'_> {
     }
 
     /// Whether sectors lost in a power cut can explain the bytes at a log position.
-    fn broken_at(&self, segment: &Arc<Segment>, offset: u64) -> io::Result<Broken> {
+    fn broken_at(&self, segment: &Arc<Segment>, offset: u64) -> io::Result<BrokenKind> {
         let window = &mut self.searching(segment);
         let (at, file_end) = (offset - segment.base, self.state.log.segment_bytes);
         let next = next_whole_behind(window, at, file_end)?;
         if lost_first_bytes(window, at, next)? {
-            return Ok(Broken::Zeros);
+            return Ok(BrokenKind::Zeros);
         }
         let end = match next {
             Some(next) => next,
@@ -98,27 +98,27 @@ impl Recovery<'_> {
             let length = usize::try_from(to - from).expect("a sector at most");
             let is_zero = window.get(from, length)?.iter().all(|byte| *byte == 0);
             if is_zero && to - from > NATURAL_ZEROS {
-                return Ok(Broken::Zeros);
+                return Ok(BrokenKind::Zeros);
             }
             from = to;
         }
-        Ok(Broken::Altered)
+        Ok(BrokenKind::Altered)
     }
 
     /// Collects up to `limit` whole records behind the end of the scan. Stops earlier if they prove that the position
     /// is damage.
-    fn collect_behind(&self, scan: &Scan, limit: u64, unflushed: Unflushed) -> io::Result<Collected> {
-        let mut collected = Collected::default();
+    fn collect_behind(&self, scan: &Scan, limit: u64, unflushed: FlushDelay) -> io::Result<BehindSearch> {
+        let mut collected = BehindSearch::default();
         self.visit_behind(scan.end, &mut |offset, view| {
             self.collect(&mut collected, scan, offset, view);
-            let Behind { records, .. } = collected.behind;
+            let RecordsBehind { records, .. } = collected.behind;
             let is_proof = records >= SAMPLE && collected.behind.is_proof(unflushed);
             if records < limit && !is_proof { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         Ok(collected)
     }
 
-    fn collect(&self, collected: &mut Collected, scan: &Scan, offset: u64, view: &RecordView<'_>) {
+    fn collect(&self, collected: &mut BehindSearch, scan: &Scan, offset: u64, view: &RecordView<'_>) {
         let (time, behind) = (view.store_timestamp(), &mut collected.behind);
         let next = *collected.next.get_or_insert(offset);
         collected.last = Some(offset);

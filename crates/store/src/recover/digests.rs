@@ -15,7 +15,7 @@
 
 use super::Recovery;
 use crate::checkpoint_file::Checkpoint;
-use crate::digest::{Entry, sum};
+use crate::digest::{RecordDigest, sum};
 use crate::disk::Disk;
 use crate::error::OpenError;
 use crate::log::Segment;
@@ -55,7 +55,7 @@ impl Recovery<'_> {
         if !self.state.config.digests || fresh.last().max(self.state.digests.newest()) >= Some(at) {
             return;
         }
-        fresh.push(Entry { at, digest: sum::of(view) });
+        fresh.push(RecordDigest { at, digest: sum::of(view) });
         if fresh.is_large() {
             self.state.digests.stage(std::mem::take(fresh));
             self.state.digests.write(self.state.log.min());
@@ -77,7 +77,7 @@ pub(crate) fn is_untouched(disk: &dyn Disk, root: &Path) -> io::Result<bool> {
 }
 
 /// Whether the record of an entry is in its log file and has this digest.
-pub(crate) fn agrees(segment: &Segment, segment_bytes: u64, entry: Entry) -> bool {
+pub(crate) fn agrees(segment: &Segment, segment_bytes: u64, entry: RecordDigest) -> bool {
     let position = entry.at.get() - segment.base;
     let mut head = [0; 8];
     if position + 8 > segment_bytes || segment.file.read_at(&mut head, position).is_err() {

@@ -16,7 +16,7 @@ const CERTAINTY: Duration = Duration::from_secs(30);
 
 /// Classification of the bytes of the broken record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum BrokenKind {
     /// Whole sectors are zeros: they may never have reached the disk.
     Zeros,
     /// No set of lost sectors explains the bytes: an unfinished write does not leave such bytes.
@@ -25,7 +25,7 @@ pub(super) enum Broken {
 
 /// The whole records behind a broken position of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Behind {
+pub(super) struct RecordsBehind {
     /// Number of these records.
     pub(super) records: u64,
     /// Number of records that continue the log before the position: neither store time nor queue offset goes back.
@@ -41,7 +41,7 @@ pub(super) struct Behind {
 /// Facts about a broken position of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
-    pub(super) broken: Broken,
+    pub(super) broken: BrokenKind,
     /// Whether the position lies before the log position of the checkpoint or of a clean stop. Whole records behind
     /// such a position are no remains of an earlier cut.
     pub(super) is_checkpointed: bool,
@@ -50,19 +50,19 @@ pub(super) struct Facts {
     /// Lost pages are impossible: the store was stopped cleanly, or the file system stayed mounted since the store
     /// was opened.
     pub(super) kept_pages: bool,
-    pub(super) behind: Behind,
+    pub(super) behind: RecordsBehind,
 }
 
 /// Time for which appended bytes may stay unflushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unflushed {
+pub(super) struct FlushDelay {
     /// Time in normal operation, in ms.
     usual_ms: i64,
     /// Time in the worst case, in ms.
     longest_ms: i64,
 }
 
-impl Unflushed {
+impl FlushDelay {
     /// Value for a log whose records' store times differ from their append times here.
     pub(super) const UNKNOWN: Self = Self { usual_ms: i64::MAX, longest_ms: i64::MAX };
 
@@ -76,7 +76,7 @@ impl Unflushed {
     }
 }
 
-impl Behind {
+impl RecordsBehind {
     fn goes_on(&self) -> bool {
         self.fitting * 2 > self.records
     }
@@ -90,7 +90,7 @@ impl Behind {
 
     /// Whether these records prove that the log before the position was flushed long ago. Further records add no
     /// proof then.
-    pub(super) fn is_proof(&self, unflushed: Unflushed) -> bool {
+    pub(super) fn is_proof(&self, unflushed: FlushDelay) -> bool {
         self.goes_on() && self.age_ms() > unflushed.longest_ms
     }
 }
@@ -111,7 +111,7 @@ pub(super) enum Meaning {
 }
 
 /// Decides the meaning of a broken position of the log.
-pub(super) fn judge(facts: &Facts, unflushed: Unflushed) -> Meaning {
+pub(super) fn judge(facts: &Facts, unflushed: FlushDelay) -> Meaning {
     let Facts { broken, is_checkpointed, was_durable, kept_pages, behind } = *facts;
     if is_checkpointed && behind.records > 0 {
         return Meaning::Damage;
@@ -121,7 +121,7 @@ pub(super) fn judge(facts: &Facts, unflushed: Unflushed) -> Meaning {
     if behind.records == 0 || !behind.goes_on() {
         return Meaning::End;
     }
-    if was_durable || kept_pages || broken == Broken::Altered {
+    if was_durable || kept_pages || broken == BrokenKind::Altered {
         return Meaning::Damage;
     }
     // The first record behind is younger than the missing bytes: if these were lost, they had stayed unflushed for that age.

@@ -1,11 +1,12 @@
 //! The healer: a thread of low priority that rebuilds queue files that differ from the queue table.
 //!
-//! Opening a store trusts the queue table. Afterwards this thread checks the files of each queue: the files exist,
-//! have their full size, and their first and last units are valid. Readers report invalid units in between. A bad
-//! queue is *lost* from its first bad unit up to the newest written unit. That range is wiped, and reads of it return
-//! [`crate::ReadError::Rebuilding`]. A pass over the commit log then writes the range again for all lost queues.
-//! Appends and all other reads continue. A crash in between leaves the wiped range empty, and the next check or read
-//! finds it.
+//! Opening a store trusts the queue table. Afterwards this thread checks the files of each queue:
+//! the files exist, have their full size, and their first and last units are valid. Readers report
+//! invalid units in between. A bad queue is *lost* from the start of its first bad file up to the
+//! newest written unit. After a report of a reader, the units before that file are checked as well.
+//! That range is wiped, and reads of it return [`crate::ReadError::Rebuilding`]. A pass over the
+//! commit log then writes the range again for all lost queues. Appends and all other reads
+//! continue. A crash in between leaves the wiped range empty, and the next check or read finds it.
 //!
 //! The healer skips a part of the log that the disk cannot read, like a damaged record, but only if the preceding
 //! attempt failed for the same cause.
@@ -15,12 +16,12 @@
 
 mod job;
 
-use super::window::{LogContent, Unreadable, Window, find, is_of_medium, next_whole};
+use super::window::{LogContent, UnreadableRange, Window, find, is_of_medium, next_whole};
 use crate::checkpoint::Checkpointer;
 use crate::error::OpenError;
-use crate::heal_list::{LostQueues, Progress, Retry};
+use crate::heal_list::{HealProgress, LostQueues, Retry};
 use crate::queue::{Extent, Queue, Unit};
-use crate::read::{Numbered, Reader, leads_to_it};
+use crate::read::{CqUnit, Reader, leads_to_it};
 use crate::state::State;
 use crate::wake::{Next, lock};
 use job::{Job, Jobs, take_dispatch};
@@ -134,7 +135,8 @@ impl Healer<'_> {
         waits_until.map_or(Next::Woken, Next::At)
     }
 
-    /// Checks a queue's files with `look` and marks the queue as lost from the first bad unit on.
+    /// Checks a queue's files with `look` and marks the queue as lost from the queue offset that
+    /// `look` returns.
     fn look_at(&self, queue: &Arc<Queue>, look: impl Fn(&Queue) -> io::Result<Option<u64>>) {
         let mut seen = look(queue);
         let _without_truncations;
@@ -145,7 +147,7 @@ impl Healer<'_> {
         }
         match seen {
             Ok(None) => {}
-            Ok(Some(at)) => self.lost.lose(queue, at, u64::MAX),
+            Ok(Some(at)) => self.lost.mark_lost(queue, at, u64::MAX),
             Err(error) => tracing::error!(?queue, %error, "queue files cannot be checked"),
         }
     }
@@ -186,12 +188,12 @@ impl Healer<'_> {
             return Ok(());
         }
         for job in jobs.by_topic.values().flat_map(BTreeMap::values) {
-            job.queue.found(job.from, job.until);
+            job.queue.restore_range(job.from, job.until);
             self.correct_min(&job.queue);
         }
         let mut work = lock(&self.lost.work);
         work.lost.retain(|queue| queue.is_lost());
-        work.progress = Progress::default();
+        work.progress = HealProgress::default();
         drop(work);
         tracing::info!(queues = lost.len(), "queues rebuilt");
         self.state.signals.checkpoint.wake();
@@ -202,9 +204,9 @@ impl Healer<'_> {
     fn begin_job(&self, queue: &Arc<Queue>, tolerance: u64) -> Result<Option<Job>, Failure> {
         // Excludes checkpoints, which write to the same files.
         let _alone = lock(&self.checkpointer.checkpoints.rounds);
-        let Some((from, until)) = queue.lost() else { return Ok(None) };
+        let Some((from, until)) = queue.lost_range() else { return Ok(None) };
         if queue.is_removed() {
-            queue.found(from, until);
+            queue.restore_range(from, until);
             return Ok(None);
         }
         let before = from.checked_sub(1).filter(|place| *place >= queue.min().get());
@@ -261,7 +263,7 @@ impl Healer<'_> {
     /// log, and messages not found there count as gone.
     fn true_unit(&self, queue: &Queue, place: u64) -> Option<Unit> {
         let unit = queue.unit_in_files(place)?;
-        let message = Numbered { offset: QueueOffset::new(place), unit };
+        let message = CqUnit { offset: QueueOffset::new(place), unit };
         let mut record = Vec::new();
         let _ = self.reader.read(unit.log_offset, unit.size as usize, &mut record, false).ok()?;
         leads_to_it(queue, message, &record).then_some(unit)
@@ -309,7 +311,7 @@ impl Healer<'_> {
                     self.report_rebuild(base + at, end, &mut reported);
                 }
             }
-            for Unreadable { at, end, error } in &window.unreadable {
+            for UnreadableRange { at, end, error } in &window.unreadable {
                 tracing::error!(
                     ?path,
                     at,

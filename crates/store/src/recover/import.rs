@@ -4,9 +4,9 @@ use super::Recovery;
 use super::known::has_crashed;
 use crate::error::OpenError;
 use crate::queue::Unit;
-use crate::queue::batched::JAVAS;
-use crate::queue::batched::reader::Reader;
-use crate::queue::files::{QueueFiles, Touched};
+use crate::queue::batched::JAVA_DIR;
+use crate::queue::batched::reader::BatchUnitReader;
+use crate::queue::files::{QueueFiles, SyncList};
 use crate::queue::removal::delete_numbered;
 use crate::wake::lock;
 use std::io;
@@ -32,7 +32,7 @@ impl Recovery<'_> {
             // RocketMQ does not start when such a topic has ordinary consume queues.
             let ordinary = self.state.queues.directory.join(&*topic);
             delete_numbered(&*self.state.disk, &ordinary).map_err(OpenError::io(ordinary))?;
-            let javas = self.state.config.root.join(JAVAS).join(&*topic);
+            let javas = self.state.config.root.join(JAVA_DIR).join(&*topic);
             let mut ids = Vec::new();
             for directory in [&ours, &javas] {
                 let entries = self.state.disk.list(directory).map_err(OpenError::io(directory))?;
@@ -51,9 +51,12 @@ impl Recovery<'_> {
         synced.map_err(OpenError::io(&self.state.queues.batched_directory))
     }
 
-    fn import(&self, directory: &Path, files: &QueueFiles, touched: &mut Touched) -> io::Result<()> {
-        let mut reader =
-            Reader::of(self.state.disk.clone(), directory.to_owned(), self.state.config.batch_file_bytes)?;
+    fn import(&self, directory: &Path, files: &QueueFiles, touched: &mut SyncList) -> io::Result<()> {
+        let mut reader = BatchUnitReader::of(
+            self.state.disk.clone(),
+            directory.to_owned(),
+            self.state.config.batch_file_bytes,
+        )?;
         // Cleared only now: where RocketMQ's files are missing, Vostok's are the only ones.
         files.clear(touched)?;
         let mut units = Vec::new();

@@ -2,28 +2,28 @@
 
 use super::Recovery;
 use super::window::{LogContent, Window, find};
-use crate::checkpoint::Dirty;
+use crate::checkpoint::InvalidUnits;
 use crate::checkpoint_file::{Checkpoint, Mark};
-use crate::disk::{Disk, Entry};
+use crate::disk::{DirEntry, Disk};
 use crate::error::OpenError;
-use crate::queue::batched::JAVAS;
-use crate::queue::table::{self, Table};
+use crate::queue::batched::JAVA_DIR;
+use crate::queue::table::{self, QueueTable};
 use crate::wake::lock;
 use std::path::Path;
 use wire::record::{RecordView, peek};
 
 /// The newest record before a log position: its own position and its store time in ms.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Newest {
+pub(super) struct NewestRecord {
     pub(super) at: u64,
     pub(super) store_timestamp: i64,
 }
 
 /// The queue table of a store, after every check that is cheap.
 pub(super) struct CheckedTable {
-    table: Table,
-    intended: Table,
-    pub(super) newest: Newest,
+    table: QueueTable,
+    intended: QueueTable,
+    pub(super) newest: NewestRecord,
 }
 
 impl Recovery<'_> {
@@ -39,7 +39,7 @@ impl Recovery<'_> {
         let bytes = table::load(&*self.state.disk, root, mark.generation)
             .map_err(OpenError::io(table::directory(root)))?
             .unwrap_or_default();
-        let Some((table, intended)) = Table::read(&bytes, mark.generation, mark.committed) else {
+        let Some((table, intended)) = QueueTable::read(&bytes, mark.generation, mark.committed) else {
             tracing::warn!(
                 mark.generation,
                 "the queue table is damaged; loading all queues from their files"
@@ -69,11 +69,12 @@ impl Recovery<'_> {
     /// Returns a topic with a RocketMQ directory of batch consume queues and no Vostok directory. Older Vostok
     /// versions had no batch consume queues.
     fn unknown_batches(&self) -> Result<Option<Box<str>>, OpenError> {
-        let directories = [self.state.config.root.join(JAVAS), self.state.queues.batched_directory.clone()];
+        let directories =
+            [self.state.config.root.join(JAVA_DIR), self.state.queues.batched_directory.clone()];
         let [javas, ours] =
             directories.map(|directory| self.state.disk.list(&directory).map_err(OpenError::io(directory)));
         let (javas, ours) = (javas?, ours?);
-        let has = |entries: &[Entry], topic: &str| entries.iter().any(|entry| entry.name == topic);
+        let has = |entries: &[DirEntry], topic: &str| entries.iter().any(|entry| entry.name == topic);
         let mut topics = self.state.queues.batched_topics().into_iter();
         Ok(topics.find(|topic| has(&javas, topic) && !has(&ours, topic)))
     }
@@ -87,21 +88,21 @@ impl Recovery<'_> {
         };
         lock(&self.checkpointer.checkpoints.rounds).generation = generation;
         let bytes = table::load(&*self.state.disk, root, generation).map_err(failed())?.unwrap_or_default();
-        let removed = Table::read_whole(&bytes, generation).removed;
+        let removed = QueueTable::read_whole(&bytes, generation).removed;
         removed.iter().for_each(|(topic, before)| self.state.queues.tombstones.insert(topic, *before));
         Ok(())
     }
 
     /// Returns the newest record that the checkpoint names, if the record is whole and ends at the checkpoint's
     /// position. All fields are zero for a store without messages. `None` if checkpoint and log do not match.
-    fn newest_record(&self, page: &Checkpoint) -> Result<Option<Newest>, OpenError> {
+    fn newest_record(&self, page: &Checkpoint) -> Result<Option<NewestRecord>, OpenError> {
         let (Ok(claimed), Ok(at)) =
             (u64::try_from(page.logics_physical_offset), u64::try_from(page.newest_record()))
         else {
             return Ok(None);
         };
         if claimed == 0 {
-            return Ok(Some(Newest::default()));
+            return Ok(Some(NewestRecord::default()));
         }
         if claimed > self.state.log.capacity_end() || claimed < self.state.log.min() {
             return Ok(None);
@@ -110,7 +111,7 @@ impl Recovery<'_> {
         Ok(self.is_plausible_start(claimed)?.then_some(newest))
     }
 
-    pub(super) fn record_ending_by(&self, at: u64, end: u64) -> Result<Option<Newest>, OpenError> {
+    pub(super) fn record_ending_by(&self, at: u64, end: u64) -> Result<Option<NewestRecord>, OpenError> {
         let Some(segment) = self.state.log.segment_of(at) else { return Ok(None) };
         let path = segment.path.clone();
         let position = at - segment.base;
@@ -124,7 +125,7 @@ impl Recovery<'_> {
         let next = at + size as u64;
         // A blank record may follow, so that the next record begins in the next file.
         let is_next = next == end || end.is_multiple_of(self.state.log.segment_bytes) && next < end;
-        Ok(is_next.then(|| Newest { at, store_timestamp: view.store_timestamp() }))
+        Ok(is_next.then(|| NewestRecord { at, store_timestamp: view.store_timestamp() }))
     }
 
     /// Whether a record, a blank record, empty space or a file's end lies at this log position.
@@ -175,7 +176,7 @@ impl Recovery<'_> {
         rounds.dirty.clear();
         for (topic, queue_id, from, until) in dirty {
             match self.state.queues.find_or_create(topic, queue_id) {
-                Ok(queue) => rounds.dirty.push(Dirty { queue, from, until }),
+                Ok(queue) => rounds.dirty.push(InvalidUnits { queue, from, until }),
                 Err(error) => tracing::error!(%error, "a row of the queue table is passed over"),
             }
         }

@@ -33,7 +33,7 @@ pub(crate) mod window;
 
 use crate::checkpoint::Checkpointer;
 use crate::checkpoint_file::{Checkpoint, Mark};
-use crate::disk::{Entry, Space};
+use crate::disk::{DirEntry, Space};
 use crate::error::OpenError;
 use crate::follow::{forget_following, has_followed};
 use crate::heal_list::LostQueues;
@@ -44,12 +44,12 @@ use crate::wake::lock;
 pub(crate) use digests::{agrees, is_untouched};
 pub(crate) use heal::Healer;
 pub(crate) use known::is_ours;
-use known::{CheckedTable, Newest, crash_mark};
-use replay::Replayed;
+use known::{CheckedTable, NewestRecord, crash_mark};
+use replay::ReplayResult;
 pub(crate) use restarts::Restarts;
 pub(crate) use scan::FILLER_TOPIC;
 pub use scan::Gap;
-use scan::{Lost, Origin, Scan, Undecided};
+use scan::{AmbiguousPosition, LostRecords, Origin, Scan};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use window::{LogContent, Window, find};
@@ -58,7 +58,7 @@ use wire::units::LogOffset;
 
 /// Findings and actions of opening a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct OpenReport {
     /// Whether the store was not closed cleanly.
     pub after_crash: bool,
     /// Log position where reading began.
@@ -93,7 +93,7 @@ pub(crate) struct Recovery<'a> {
 
 impl Recovery<'_> {
     /// Makes files, queues and watermarks consistent.
-    pub(crate) fn recover(&self) -> Result<Recovered, OpenError> {
+    pub(crate) fn recover(&self) -> Result<OpenReport, OpenError> {
         let root = &self.state.config.root;
         let after_crash = self.read_checkpoint()?;
         let page = *lock(&self.state.page);
@@ -145,8 +145,8 @@ impl Recovery<'_> {
             // Everything up to the end is durable now.
             forget_following(self.state).map_err(OpenError::io(root))?;
         }
-        let Lost { records: lost_behind_cut, files: removed_files } = lost;
-        let recovered = Recovered {
+        let LostRecords { records: lost_behind_cut, files: removed_files } = lost;
+        let recovered = OpenReport {
             after_crash,
             from,
             end,
@@ -179,7 +179,7 @@ impl Recovery<'_> {
         known: Option<&CheckedTable>,
         page: &Checkpoint,
         after_crash: bool,
-    ) -> Result<(u64, Newest), OpenError> {
+    ) -> Result<(u64, NewestRecord), OpenError> {
         if let Some(known) = known {
             return self.take_known(known, page);
         }
@@ -197,7 +197,7 @@ impl Recovery<'_> {
             tracing::warn!(
                 "topics were deleted and made again; reading the log again without their old messages"
             );
-            self.take_back(0)?;
+            self.lower_checkpoint(0)?;
             lock(&self.checkpointer.checkpoints.rounds).forget();
             self.load_queues_below(0, true)?;
             let origin = Origin { from: self.state.log.min(), store_timestamp: 0, ..origin };
@@ -214,7 +214,7 @@ impl Recovery<'_> {
         &self,
         scan: &Scan,
         from: u64,
-        newest: Newest,
+        newest: NewestRecord,
         after_crash: bool,
     ) -> Result<Vec<PathBuf>, OpenError> {
         let root = &self.state.config.root;
@@ -222,7 +222,7 @@ impl Recovery<'_> {
         self.state.digests.cut(scan.end).map_err(OpenError::io(root))?;
         self.reader.ahead.came_from_disk(scan.end);
         if lock(&self.state.page).logics_physical_offset > scan.end.cast_signed() {
-            self.take_back(from)?;
+            self.lower_checkpoint(from)?;
         }
         // A tombstone that reaches behind the end would hide records that are yet to come.
         self.state.queues.tombstones.lower(scan.end);
@@ -234,8 +234,8 @@ impl Recovery<'_> {
 
     /// Makes the error that rejects opening a store whose log ends at an undecided position: damage or a power cut's
     /// loss.
-    fn refusal(&self, at: u64, undecided: &Undecided) -> OpenError {
-        let Undecided { what, behind } = undecided;
+    fn refusal(&self, at: u64, undecided: &AmbiguousPosition) -> OpenError {
+        let AmbiguousPosition { what, behind } = undecided;
         let (base, segment) =
             (at / self.state.log.segment_bytes * self.state.log.segment_bytes, self.state.log.segment_of(at));
         let path =
@@ -261,13 +261,13 @@ impl Recovery<'_> {
 
     /// Takes the queues from the queue table and the unit journal. Returns the log position where reading begins, and the
     /// newest record before it.
-    fn take_known(&self, known: &CheckedTable, page: &Checkpoint) -> Result<(u64, Newest), OpenError> {
+    fn take_known(&self, known: &CheckedTable, page: &Checkpoint) -> Result<(u64, NewestRecord), OpenError> {
         let from = page.logics_physical_offset.unsigned_abs().max(self.state.log.min());
         self.insert_known(known);
         match self.replay_journal(from)? {
-            Replayed::To(end, newest) => return Ok((end, newest)),
-            Replayed::Nothing => {}
-            Replayed::Broken => {
+            ReplayResult::To(end, newest) => return Ok((end, newest)),
+            ReplayResult::Nothing => {}
+            ReplayResult::Broken => {
                 self.state.queues.forget_all();
                 self.insert_known(known);
             }
@@ -276,8 +276,8 @@ impl Recovery<'_> {
         Ok((from, known.newest))
     }
 
-    fn report(&self, recovered: &Recovered) {
-        let Recovered {
+    fn report(&self, recovered: &OpenReport) {
+        let OpenReport {
             after_crash, from, end, records, cut, lost_behind_cut, removed_files, copies, ..
         } = recovered;
         tracing::info!(after_crash, from, end, records, "store opened");
@@ -316,17 +316,17 @@ impl Recovery<'_> {
 
     /// Loads the queues from their files, as far as the files are trustworthy. Returns the log position where
     /// reading begins, and the newest record before it.
-    fn load_queues(&self, after_crash: bool) -> Result<(u64, Newest), OpenError> {
+    fn load_queues(&self, after_crash: bool) -> Result<(u64, NewestRecord), OpenError> {
         let unit = self.load_believed_queues(after_crash)?;
         let from = unit.map_or(0, |unit| unit.end().get()).max(self.state.log.min());
-        let Some(unit) = unit else { return Ok((from, Newest::default())) };
+        let Some(unit) = unit else { return Ok((from, NewestRecord::default())) };
         let mut bytes = vec![0; unit.size as usize];
         let at = unit.log_offset.get();
         if let Some(segment) = self.state.log.segment_of(at) {
             segment.file.read_at(&mut bytes, at - segment.base).map_err(OpenError::io(&segment.path))?;
         }
         let store_timestamp = RecordView::parse(&bytes).map_or(0, |view| view.store_timestamp());
-        Ok((from, Newest { at, store_timestamp }))
+        Ok((from, NewestRecord { at, store_timestamp }))
     }
 
     fn load_believed_queues(&self, after_crash: bool) -> Result<Option<Unit>, OpenError> {
@@ -338,7 +338,7 @@ impl Recovery<'_> {
         let Some(unit) = self.load_queues_below(limit, after_crash)? else { return Ok(None) };
         if !self.is_record(unit)? {
             tracing::warn!(at = %unit.log_offset, "the queues' newest record is not in the log; rebuilding all queues");
-            self.take_back(0)?;
+            self.lower_checkpoint(0)?;
             return self.load_queues_below(0, true);
         }
         if self.is_plausible_start(unit.end().get())? {
@@ -347,13 +347,13 @@ impl Recovery<'_> {
         // Either the next record is torn, or the unit's size is wrong; reading the whole file tells which.
         let base = unit.log_offset.get() / self.state.log.segment_bytes * self.state.log.segment_bytes;
         tracing::warn!(at = %unit.end(), base, "no record begins behind the newest indexed one; reading its file again");
-        self.take_back(base)?;
+        self.lower_checkpoint(base)?;
         self.load_queues_below(base, true)
     }
 
     /// Lowers the checkpoint's position and drops its mark, before queues behind the position are wiped and rebuilt.
     /// After a crash in between, the next opening rebuilds them again.
-    fn take_back(&self, offset: u64) -> Result<(), OpenError> {
+    fn lower_checkpoint(&self, offset: u64) -> Result<(), OpenError> {
         self.save_page_opening(|page| {
             page.logics_physical_offset = offset.cast_signed();
             page.mark = None;
@@ -379,7 +379,7 @@ impl Recovery<'_> {
         let newest = newest.filter(|unit| unit.log_offset.get() >= self.state.log.min());
         if newest.is_none() && lock(&self.state.page).logics_physical_offset > 0 {
             // All queues are rebuilt from the log. A crash meanwhile must not leave the checkpoint vouching for them.
-            self.take_back(0)?;
+            self.lower_checkpoint(0)?;
         }
         Ok(newest)
     }
@@ -395,7 +395,7 @@ impl Recovery<'_> {
         let mut newest: Option<Unit> = None;
         let entries = self.state.disk.list(directory).map_err(OpenError::io(directory))?;
         let is_ours =
-            |entry: &&Entry| entry.is_dir && self.state.queues.is_batched(&entry.name) == is_batched;
+            |entry: &&DirEntry| entry.is_dir && self.state.queues.is_batched(&entry.name) == is_batched;
         for topic in entries.iter().filter(is_ours) {
             let directory = directory.join(&topic.name);
             for entry in self.state.disk.list(&directory).map_err(OpenError::io(&directory))? {
@@ -465,7 +465,7 @@ impl Recovery<'_> {
         Ok(copies)
     }
 
-    fn set_state(&self, scan: &Scan, newest: Newest) {
+    fn set_state(&self, scan: &Scan, newest: NewestRecord) {
         let mut appender = lock(self.checkpointer.appender);
         // When no record was read, the newest indexed record is the newest of all.
         appender.store_timestamp = scan.store_timestamp.max(newest.store_timestamp);

@@ -1,18 +1,18 @@
 //! Replays the unit journal: the units that queues received between the last checkpoint and the journal's last entry.
 
 use super::Recovery;
-use super::known::Newest;
+use super::known::NewestRecord;
 use crate::error::OpenError;
 use crate::queue::Unit;
-use crate::queue::journal::{self, Group, OpenedJournal};
+use crate::queue::journal::{self, PreviousJournal, UnitGroup};
 use crate::queue::table;
 use crate::wake::lock;
 use std::sync::atomic::Ordering;
 
 /// Result of replaying the unit journal.
-pub(super) enum Replayed {
+pub(super) enum ReplayResult {
     /// All queues are complete up to this log position; the newest record before it.
-    To(u64, Newest),
+    To(u64, NewestRecord),
     /// The store has no usable journal.
     Nothing,
     /// The journal does not continue the queues, which hold a part of it now and must be loaded again.
@@ -21,14 +21,14 @@ pub(super) enum Replayed {
 
 impl Recovery<'_> {
     /// Adds the journal's units to the queues, which the queue table has loaded up to log position `committed`.
-    pub(super) fn replay_journal(&self, committed: u64) -> Result<Replayed, OpenError> {
+    pub(super) fn replay_journal(&self, committed: u64) -> Result<ReplayResult, OpenError> {
         let (disk, root) = (&*self.state.disk, &self.state.config.root);
         let found = match journal::find(disk, root, committed) {
             Ok(Some(found)) if self.fits_log(&found)? => found,
-            Ok(_) => return Ok(Replayed::Nothing),
+            Ok(_) => return Ok(ReplayResult::Nothing),
             Err(error) => {
                 tracing::warn!(%error, "the unit journal cannot be read; reading the log instead");
-                return Ok(Replayed::Nothing);
+                return Ok(ReplayResult::Nothing);
             }
         };
         let mut units = Vec::new();
@@ -43,18 +43,18 @@ impl Recovery<'_> {
             Ok(true) => {}
             Ok(false) | Err(_) => {
                 tracing::warn!("the unit journal does not continue the queues; reading the log instead");
-                return Ok(Replayed::Broken);
+                return Ok(ReplayResult::Broken);
             }
         }
         journal::remove_except(disk, root, &found.numbers())
             .map_err(OpenError::io(table::directory(root)))?;
         lock(&self.checkpointer.checkpoints.journaling).resume(&found);
-        let newest = Newest { at: found.end.last_record, store_timestamp: found.end.store_timestamp };
-        Ok(Replayed::To(found.end.at, newest))
+        let newest = NewestRecord { at: found.end.last_record, store_timestamp: found.end.store_timestamp };
+        Ok(ReplayResult::To(found.end.at, newest))
     }
 
     /// Whether the log holds the records that the journal refers to.
-    fn fits_log(&self, found: &OpenedJournal) -> Result<bool, OpenError> {
+    fn fits_log(&self, found: &PreviousJournal) -> Result<bool, OpenError> {
         let end = found.end;
         let fits = end.at <= self.state.log.capacity_end()
             && self.record_ending_by(end.last_record, end.at)?.is_some()
@@ -70,7 +70,7 @@ impl Recovery<'_> {
 
     /// Adds a group of units to its queue. Returns the number of new units, or `None` if they do not continue the
     /// queue.
-    fn adopt(&self, group: &Group<'_>, committed: u64, units: &mut Vec<Unit>) -> Option<u64> {
+    fn adopt(&self, group: &UnitGroup<'_>, committed: u64, units: &mut Vec<Unit>) -> Option<u64> {
         units.clear();
         let is_old = |unit: &Unit| {
             let at = unit.log_offset.get();

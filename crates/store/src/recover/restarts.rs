@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 /// A queue by topic and queue id.
-type Key<'a> = (&'a str, i32);
+type QueueKey<'a> = (&'a str, i32);
 
 /// Queues whose offsets restart at 0 in the log, because a broker that leaves no tombstone deleted and re-created
 /// their topic. Earlier records of such a queue belong to the deleted topic.
@@ -35,7 +35,7 @@ impl Restarts {
     }
 
     /// Log position of the record with which the re-created queue begins, if it was re-created.
-    pub(crate) fn begin_of(&self, (topic, queue_id): Key<'_>) -> Option<u64> {
+    pub(crate) fn begin_of(&self, (topic, queue_id): QueueKey<'_>) -> Option<u64> {
         Some(self.0.get(topic)?.get(&queue_id)?.at)
     }
 
@@ -43,7 +43,7 @@ impl Restarts {
     /// earlier records of the queue have the same queue offsets.
     pub(crate) fn repeats(
         &mut self,
-        (topic, queue_id): Key<'_>,
+        (topic, queue_id): QueueKey<'_>,
         numbers: Range<u64>,
         at: u64,
         next: u64,

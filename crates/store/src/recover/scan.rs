@@ -2,7 +2,7 @@
 
 use super::Recovery;
 use super::behind::BrokenPosition;
-use super::evidence::{Behind, Meaning};
+use super::evidence::{Meaning, RecordsBehind};
 use super::redispatch::Jumps;
 use super::restarts::Restarts;
 use super::window::{LogContent, Walk, Window, find, walk};
@@ -46,7 +46,7 @@ pub(super) struct Origin {
 
 /// Whole records lost behind the log's end.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lost {
+pub(super) struct LostRecords {
     pub(super) records: u64,
     /// Number of commit log files that begin behind the log's end and hold lost records.
     pub(super) files: u64,
@@ -54,9 +54,9 @@ pub(super) struct Lost {
 
 /// A position that is either damage or a power cut's loss. The facts do not decide which.
 #[derive(Debug)]
-pub(super) struct Undecided {
+pub(super) struct AmbiguousPosition {
     pub(super) what: String,
-    pub(super) behind: Behind,
+    pub(super) behind: RecordsBehind,
 }
 
 /// State and result of a scan.
@@ -70,8 +70,8 @@ pub(super) struct Scan {
     /// Reason why the scan ended, unless it ended at empty space.
     pub(super) reason: Option<String>,
     /// Whole records behind the log's end, which are lost.
-    pub(super) lost: Lost,
-    pub(super) undecided: Option<Undecided>,
+    pub(super) lost: LostRecords,
+    pub(super) undecided: Option<AmbiguousPosition>,
     /// Store time in ms of the newest record read. The next record must not be older.
     pub(super) last_timestamp: i64,
     pub(super) gaps: Vec<Gap>,
@@ -115,7 +115,7 @@ impl Scan {
             last_record: None,
             store_timestamp: 0,
             reason: None,
-            lost: Lost::default(),
+            lost: LostRecords::default(),
             undecided: None,
             last_timestamp: origin.store_timestamp,
             gaps: Vec::new(),
@@ -247,14 +247,14 @@ impl Recovery<'_> {
                 return Ok(Some(next));
             }
             (Meaning::Undecided, _) => {
-                scan.undecided = Some(Undecided { what: reason.unwrap_or_else(zeros), behind });
+                scan.undecided = Some(AmbiguousPosition { what: reason.unwrap_or_else(zeros), behind });
             }
             _ => {
                 let is_over = reason.is_none() && behind.records == 0;
                 scan.reason = (!is_over).then(|| reason.unwrap_or_else(zeros));
                 let files = self.state.log.segments_in(scan.end, last.map_or(0, |last| last + 1));
                 let removed = files.iter().filter(|segment| segment.base >= scan.end).count();
-                scan.lost = Lost { records: behind.records, files: removed as u64 };
+                scan.lost = LostRecords { records: behind.records, files: removed as u64 };
             }
         }
         Ok(None)
@@ -364,8 +364,8 @@ impl Recovery<'_> {
                 );
                 queues.iter().for_each(|queue| queue.trim_written());
             }
-            Err(crate::state::Interrupted::NoSpace(error)) => return Err(error),
-            Err(crate::state::Interrupted::Fenced) => {
+            Err(crate::state::Interruption::NoSpace(error)) => return Err(error),
+            Err(crate::state::Interruption::Fenced) => {
                 return Err(io::Error::other(self.state.fence.reason().unwrap_or_default()));
             }
         }

@@ -13,14 +13,14 @@
 //! units, because the checkpoint does not cover them.
 
 use super::Recovery;
-use super::known::Newest;
+use super::known::NewestRecord;
 use super::window::{LogContent, Window, find, next_whole};
 use crate::append::Appender;
-use crate::checkpoint::{Dirty, Rounds};
+use crate::checkpoint::{InvalidUnits, Rounds};
 use crate::disk::write_beside;
 use crate::error::{AppendError, FollowError, OpenError};
-use crate::queue::{Cut, Queue, table};
-use crate::state::Interrupted;
+use crate::queue::{Queue, QueueRemainder, table};
+use crate::state::Interruption;
 use crate::wake::lock;
 use std::io;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ use wire::record::RecordView;
 use wire::units::LogOffset;
 
 /// Queue with messages behind the position, and its remainder.
-type QueueCut = (Arc<Queue>, Cut);
+type QueueCut = (Arc<Queue>, QueueRemainder);
 
 /// Content of the file: the position and its CRC-32. A wrong position would cut off records that must stay.
 fn note(to: u64) -> String {
@@ -104,13 +104,13 @@ impl Recovery<'_> {
         self.state.log.sync(self.state.flushed.get(), to)?;
         self.state.flushed.raise(to);
         self.state.flushed.answer();
-        self.take_back_page(to, newest)?;
+        self.cut_checkpoint(to, newest)?;
         rounds.forget();
         self.forget_truncation()
     }
 
     /// Moves the checkpoint back to `to`, whose last record is at `newest`, and invalidates its queue table.
-    fn take_back_page(&self, to: u64, newest: u64) -> io::Result<()> {
+    fn cut_checkpoint(&self, to: u64, newest: u64) -> io::Result<()> {
         let mut page = lock(&self.state.page);
         let mut changed = *page;
         let (to_i64, newest) = (to.cast_signed(), newest.cast_signed());
@@ -153,14 +153,14 @@ impl Recovery<'_> {
             let gone = queue.cut(*cut);
             self.state.queues.unwritten_units.fetch_sub(gone.unwritten, Ordering::Relaxed);
             if let Some((from, until)) = gone.in_files {
-                rounds.dirty.push(Dirty { queue: queue.clone(), from, until });
+                rounds.dirty.push(InvalidUnits { queue: queue.clone(), from, until });
             }
         }
         rounds.removed.iter_mut().for_each(|(_, before)| *before = (*before).min(self.state.appended.get()));
     }
 
     /// Makes the cut queues durable with a checkpoint.
-    fn checkpoint_cut(&self, rounds: &mut Rounds, to: u64, newest: Newest) -> io::Result<()> {
+    fn checkpoint_cut(&self, rounds: &mut Rounds, to: u64, newest: NewestRecord) -> io::Result<()> {
         let done = {
             let touched = &mut *lock(&self.checkpointer.checkpoints.touched);
             self.checkpointer
@@ -171,14 +171,14 @@ impl Recovery<'_> {
         let done =
             done.and_then(|()| self.checkpointer.commit(rounds, (to, newest.store_timestamp, newest.at)));
         done.map_err(|interrupted| match interrupted {
-            Interrupted::NoSpace(error) => error,
-            Interrupted::Fenced => io::Error::other(self.state.fence.reason().unwrap_or_default()),
+            Interruption::NoSpace(error) => error,
+            Interruption::Fenced => io::Error::other(self.state.fence.reason().unwrap_or_default()),
         })
     }
 
     /// The newest record before `to`; `None` when neither a record nor a file begins or ends at `to`.
-    fn newest_before(&self, to: u64) -> io::Result<Option<Newest>> {
-        let mut newest = Newest::default();
+    fn newest_before(&self, to: u64) -> io::Result<Option<NewestRecord>> {
+        let mut newest = NewestRecord::default();
         let before = to.checked_sub(1).filter(|last| *last >= self.state.log.min());
         let Some(segment) = before.and_then(|last| self.state.log.segment_of(last)) else {
             return Ok(Some(newest));
@@ -191,7 +191,7 @@ impl Recovery<'_> {
             match find(&mut window, at)? {
                 LogContent::Record(size) => {
                     let view = RecordView::parse(window.get(at, size)?).map_err(io::Error::other)?;
-                    newest = Newest { at: base + at, store_timestamp: view.store_timestamp() };
+                    newest = NewestRecord { at: base + at, store_timestamp: view.store_timestamp() };
                     at += size as u64;
                 }
                 LogContent::Roll => at = self.state.log.segment_bytes,
@@ -232,7 +232,7 @@ impl Recovery<'_> {
         };
         let to = to.ok_or_else(invalid).map_err(OpenError::io(&path))?;
         tracing::warn!(to, "the log was being truncated when the store crashed; that is completed now");
-        let done = self.state.log.wipe_from(to).and_then(|()| self.take_back_page(to, to));
+        let done = self.state.log.wipe_from(to).and_then(|()| self.cut_checkpoint(to, to));
         done.and_then(|()| self.forget_truncation()).map_err(OpenError::io(path))
     }
 }

@@ -14,7 +14,7 @@ const WINDOW_BYTES: usize = 4 << 20;
 
 /// A range of a file, `at..end`, that the disk cannot read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unreadable {
+pub(crate) struct UnreadableRange {
     pub(crate) at: u64,
     pub(crate) end: u64,
     pub(crate) error: String,
@@ -31,7 +31,7 @@ pub(crate) struct Window {
     /// Whether the rest of the file counts as unreadable beyond `tolerance`. If false, the read fails.
     gives_up: bool,
     /// Unreadable ranges met, ascending. A record that overlaps such a range is not whole.
-    pub(crate) unreadable: Vec<Unreadable>,
+    pub(crate) unreadable: Vec<UnreadableRange>,
     /// Length in bytes of the unreadable ranges that were really tried.
     unreadable_bytes: u64,
     /// Position of the file from which on no read is attempted.
@@ -129,7 +129,7 @@ impl Window {
         self.unreadable.truncate(if end == self.segment_bytes { behind } else { self.unreadable.len() });
         match behind.checked_sub(1).map(|before| &mut self.unreadable[before]) {
             Some(before) if before.end == at => before.end = end,
-            _ => self.unreadable.insert(behind, Unreadable { at, end, error: error.to_string() }),
+            _ => self.unreadable.insert(behind, UnreadableRange { at, end, error: error.to_string() }),
         }
         if is_over && !self.gives_up { Err(error) } else { Ok(()) }
     }
@@ -140,13 +140,13 @@ impl Window {
     }
 
     /// Returns the unreadable ranges met within `at..end`.
-    pub(crate) fn unreadable_in(&self, at: u64, end: u64) -> impl Iterator<Item = &Unreadable> {
+    pub(crate) fn unreadable_in(&self, at: u64, end: u64) -> impl Iterator<Item = &UnreadableRange> {
         self.unreadable[self.first_behind(at)..].iter().take_while(move |part| part.at < end)
     }
 
     /// `LogContent::Damage` when an unreadable range overlaps the `length` bytes at `at`.
     fn refusal(&self, at: u64, length: u64) -> Option<LogContent> {
-        let Unreadable { at, end, error } = self.unreadable_in(at, at + length).next()?;
+        let UnreadableRange { at, end, error } = self.unreadable_in(at, at + length).next()?;
         Some(LogContent::Damage(format!("bytes {at} to {end} of the file cannot be read: {error}")))
     }
 }

@@ -7,7 +7,7 @@ use crate::disk::Usage;
 
 /// Policy for messages that a consumer group has not consumed yet (`unconsumedDataPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unconsumed {
+pub enum UnconsumedPolicy {
     /// Unconsumed messages are kept beyond their age until the disk passes `diskSpaceCleanForciblyRatio`, or has no space for
     /// the log's next file.
     Protect,
@@ -105,9 +105,9 @@ pub fn decide(settings: &RetentionSettings, situation: &Situation<'_>) -> Deleti
         let is_unconsumed = situation.unconsumed_from.is_some_and(|from| from < file.end);
         let may_go = match settings.unconsumed {
             _ if !is_unconsumed => true,
-            Unconsumed::Drop => true,
-            Unconsumed::Protect => is_short,
-            Unconsumed::Reject => false,
+            UnconsumedPolicy::Drop => true,
+            UnconsumedPolicy::Protect => is_short,
+            UnconsumedPolicy::Reject => false,
         };
         if !may_go {
             verdict.kept_for_consumers = true;
@@ -117,7 +117,7 @@ pub fn decide(settings: &RetentionSettings, situation: &Situation<'_>) -> Deleti
         verdict.remove.push(reason);
         verdict.below = Some(file.end);
         log_bytes = log_bytes.saturating_sub(file.bytes);
-        disks.give_back(file);
+        disks.add_free(file);
     }
     verdict
 }
@@ -129,17 +129,17 @@ struct Disks {
 }
 
 impl Disks {
-    fn give_back(&mut self, file: &LogFile) {
+    fn add_free(&mut self, file: &LogFile) {
         for usage in self.log.iter_mut().chain([&mut self.queue]).filter(|usage| usage.device == file.device)
         {
-            usage.give_back(file.bytes);
+            usage.add_free(file.bytes);
         }
     }
 }
 
 impl Usage {
     /// The usage after `bytes` more bytes become free.
-    pub(super) fn give_back(&mut self, bytes: u64) {
+    pub(super) fn add_free(&mut self, bytes: u64) {
         self.free = self.free.saturating_add(bytes).min(self.total);
         self.available = self.available.saturating_add(bytes).min(self.total);
     }

@@ -3,7 +3,7 @@
 //! [`decide()`] decides what to delete, as a pure function of the clock, the files, the disks and the settings. A
 //! retention round performs the decision in this order: The log's minimum position rises, so that everything before
 //! it counts as deleted. The queues' minimum offsets follow. Log files are unlinked, then queue files. The space is
-//! freed in small steps ([`crate::Store::give_back`]). So every offset at or above a queue's minimum stays readable,
+//! freed in small steps ([`crate::Store::free_space`]). So every offset at or above a queue's minimum stays readable,
 //! and a crash at any point leaves a store that opens.
 //!
 //! Never deleted: the file being written, and files at or behind the checkpoint.
@@ -13,10 +13,10 @@ mod forecast;
 mod round;
 mod usage_limit;
 
-pub use decide::{Deletion, LogFile, Reason, Situation, Unconsumed, decide};
+pub use decide::{Deletion, LogFile, Reason, Situation, UnconsumedPolicy, decide};
 pub use forecast::Forecast;
 pub(crate) use round::Retention;
-pub use round::{Retained, Round, SpaceView};
+pub use round::{RetentionRound, RoundResult, SpaceView};
 pub use usage_limit::{Level, UsageLimit, percent};
 
 use std::sync::Mutex;
@@ -42,7 +42,7 @@ pub struct RetentionSettings {
     /// `commitLogRetentionBytes`: most bytes in the log; 0 for no limit.
     pub log_bytes_max: u64,
     /// `unconsumedDataPolicy`: policy for messages that a group has not consumed.
-    pub unconsumed: Unconsumed,
+    pub unconsumed: UnconsumedPolicy,
 }
 
 impl Default for RetentionSettings {
@@ -56,7 +56,7 @@ impl Default for RetentionSettings {
             cleans_forcibly: true,
             batch_max: 10,
             log_bytes_max: 0,
-            unconsumed: Unconsumed::Protect,
+            unconsumed: UnconsumedPolicy::Protect,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::decide::{Deletion, LogFile, Situation, decide};
 use super::usage_limit::{Level, percent};
-use super::{DiskSpace, RetentionSettings, Unconsumed};
+use super::{DiskSpace, RetentionSettings, UnconsumedPolicy};
 use crate::append::DiskFull;
 use crate::checkpoint::Checkpointer;
 use crate::disk::Usage;
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use wire::units::{LogOffset, QueueOffset};
 
 /// Input of a retention round.
-pub struct Round<'a> {
+pub struct RetentionRound<'a> {
     /// Wall clock in ms since the epoch.
     pub now_ms: i64,
     /// Hour of the local day, 0 to 23; see [`crate::local_hour`].
@@ -36,7 +36,7 @@ pub struct Round<'a> {
 
 /// Result of a retention round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Retained {
+pub struct RoundResult {
     /// Files that the round deletes, and the reasons.
     pub verdict: Deletion,
     /// Log position where the log began before the round.
@@ -57,7 +57,7 @@ pub struct SpaceView {
 }
 
 impl SpaceView {
-    /// Used percentage of the log's disk. With several disks, the percentage of the disk with the most space.
+    /// Percentage in use of the log's disk. With several disks, the smallest of their percentages.
     pub fn log_percent(&self) -> u64 {
         self.log.iter().map(|(_, usage)| percent(usage)).min().unwrap_or(0)
     }
@@ -139,7 +139,11 @@ impl Retention<'_> {
     }
 
     /// Deletes files that must go now; see [`crate::Store::retain`].
-    pub(crate) fn retain(&self, settings: &RetentionSettings, round: &Round<'_>) -> io::Result<Retained> {
+    pub(crate) fn retain(
+        &self,
+        settings: &RetentionSettings,
+        round: &RetentionRound<'_>,
+    ) -> io::Result<RoundResult> {
         let (log_disks, queue_disk) = self.as_if_given_back()?;
         self.leave_out_full(settings, &log_disks);
         let log_disks: Vec<Usage> = log_disks.into_iter().map(|(_, usage)| usage).collect();
@@ -157,7 +161,7 @@ impl Retention<'_> {
             unconsumed_from: None,
         };
         let mut verdict = decide(settings, &situation);
-        if verdict.below.is_some() && settings.unconsumed != Unconsumed::Drop {
+        if verdict.below.is_some() && settings.unconsumed != UnconsumedPolicy::Drop {
             let unconsumed_from = (round.unconsumed_from)().map(LogOffset::get);
             verdict = decide(settings, &Situation { unconsumed_from, ..situation });
         }
@@ -180,7 +184,7 @@ impl Retention<'_> {
             }
             self.space.trimmed.store(min, Ordering::Relaxed);
         }
-        Ok(Retained { verdict, from, min: LogOffset::new(min) })
+        Ok(RoundResult { verdict, from, min: LogOffset::new(min) })
     }
 
     /// Space in bytes that the log's next file needs. Preallocation needs it from the middle of the current file on; 0 before
@@ -201,7 +205,7 @@ impl Retention<'_> {
             let device =
                 path.parent().map(|directory| self.usage(directory)).transpose()?.map(|usage| usage.device);
             let usages = log.iter_mut().map(|(_, usage)| usage).chain([&mut queues]);
-            usages.filter(|usage| Some(usage.device) == device).for_each(|usage| usage.give_back(bytes));
+            usages.filter(|usage| Some(usage.device) == device).for_each(|usage| usage.add_free(bytes));
         }
         Ok((log, queues))
     }

@@ -1,4 +1,4 @@
-//! Watermarks of disk usage, and the levels that follow from them.
+//! Limits of disk usage, and the levels that follow from the limits.
 
 use super::RetentionSettings;
 use crate::disk::Usage;
@@ -29,7 +29,7 @@ fn used_of(usage: &Usage) -> (u64, u64) {
 }
 
 impl UsageLimit {
-    /// Whether the disk's usage is over the watermark.
+    /// Whether the disk's usage is over the limit.
     pub fn is_passed(self, usage: &Usage) -> bool {
         match self {
             Self::Percent(limit) => percent(usage) > limit,
@@ -37,7 +37,7 @@ impl UsageLimit {
         }
     }
 
-    /// Bytes that can still be written before the watermark is passed.
+    /// Bytes that can still be written before the limit is passed.
     pub fn room(self, usage: &Usage) -> u64 {
         let (used, all) = used_of(usage);
         match self {
@@ -50,7 +50,7 @@ impl UsageLimit {
     }
 }
 
-/// Measure required by the current disk usage, in ascending order.
+/// Level of disk usage, and the measures that retention takes at that level. Levels ascend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Expired files are deleted at the configured hours.

@@ -1,6 +1,6 @@
 //! Parts of an open store. Each part has its own state and references to the parts that it uses.
 
-use crate::append::{Appender, Appending, DiskFull};
+use crate::append::{Appender, AppenderParts, DiskFull};
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::config::Config;
 use crate::disk::{Disk, Syncer};
@@ -11,7 +11,7 @@ use crate::index::{Geometry, Indexer, KeyIndex};
 use crate::preallocation::Preallocator;
 use crate::queue::files::OpenFiles;
 use crate::queue::registry::Queues;
-use crate::read::{Damaged, Reader};
+use crate::read::{DamagedRecords, Reader};
 use crate::read_ahead::ReadAhead;
 use crate::recover::{Healer, Recovery};
 use crate::retention::{DiskSpace, Retention};
@@ -26,7 +26,7 @@ pub(crate) struct Parts {
     pub(crate) disk_full: DiskFull,
     pub(crate) flush: Flush,
     pub(crate) read_ahead: ReadAhead,
-    pub(crate) damaged: Damaged,
+    pub(crate) damaged: DamagedRecords,
     pub(crate) lost: LostQueues,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) index: KeyIndex,
@@ -49,7 +49,7 @@ impl Parts {
             disk_full: DiskFull::default(),
             flush: Flush::default(),
             read_ahead: ReadAhead::default(),
-            damaged: Damaged::default(),
+            damaged: DamagedRecords::default(),
             lost,
             checkpoints: Checkpoints::new(sync_all, clock.now()),
             index,
@@ -59,8 +59,8 @@ impl Parts {
         }
     }
 
-    pub(crate) fn appending(&self) -> Appending<'_> {
-        Appending {
+    pub(crate) fn appending(&self) -> AppenderParts<'_> {
+        AppenderParts {
             state: &self.state,
             appender: &self.appender,
             disk_full: &self.disk_full,

@@ -5,7 +5,7 @@ use crate::disk::Read;
 use crate::error::Result;
 use crate::index::{KeyMatches, KeyQuery};
 use crate::queue::{Queue, Unit};
-use crate::read::{Boundary, Numbered};
+use crate::read::{Boundary, CqUnit};
 use wire::units::{LogOffset, QueueOffset};
 
 impl Store {
@@ -49,7 +49,7 @@ impl Store {
     ///
     /// # Errors
     /// Errors of [`Self::read`], and [`ReadError::Damaged`] with all messages that cannot be served.
-    pub fn read_messages(&self, queue: &Queue, messages: &[Numbered], out: &mut Vec<u8>) -> Result<Read> {
+    pub fn read_messages(&self, queue: &Queue, messages: &[CqUnit], out: &mut Vec<u8>) -> Result<Read> {
         self.parts.reader().read_messages(queue, messages, out, true)
     }
 
@@ -60,7 +60,7 @@ impl Store {
     pub fn read_messages_blocking(
         &self,
         queue: &Queue,
-        messages: &[Numbered],
+        messages: &[CqUnit],
         out: &mut Vec<u8>,
     ) -> Result<()> {
         self.parts.reader().read_messages(queue, messages, out, false).map(|_| ())

@@ -11,7 +11,7 @@ use wire::record::{MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordError, peek};
 use wire::units::LogOffset;
 
 /// Callback for the outcome of a wait. Called once; it must be quick.
-type Done = Box<dyn FnOnce(WaitOutcome) + Send>;
+type Callback = Box<dyn FnOnce(WaitOutcome) + Send>;
 
 impl Store {
     /// Makes the store follow a master. Appends are then rejected with [`AppendError::Following`], and
@@ -80,9 +80,9 @@ impl Store {
     /// memory. A master sends these bytes. At the log's end the function appends no bytes.
     ///
     /// # Errors
-    /// Errors of [`Self::read`].
+    /// Errors of [`Self::read`], and [`ReadError::Damaged`] behind the fence for a record that is not flushed and not whole.
     pub fn read_log(&self, from: LogOffset, length: usize, out: &mut Vec<u8>) -> Result<Read, ReadError> {
-        self.parts.reader().read(from, self.parts.reader().sendable(from, length), out, true)
+        self.parts.reader().read_for_slave(from, self.parts.reader().sendable(from, length), out, true)
     }
 
     /// Like [`Self::read_log`], but waits for the disk. Bytes that are not in memory are read ahead, and dropped from the page
@@ -97,9 +97,9 @@ impl Store {
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         let length = self.parts.reader().sendable(from, length);
-        if self.parts.reader().read(from, length, out, true)? == Read::NotResident {
+        if self.parts.reader().read_for_slave(from, length, out, true)? == Read::NotResident {
             self.parts.read_ahead.bring_in_range(&self.parts.state, from.get(), from.get() + length as u64);
-            let _ = self.parts.reader().read(from, length, out, false)?;
+            let _ = self.parts.reader().read_for_slave(from, length, out, false)?;
         }
         Ok(())
     }
@@ -138,7 +138,7 @@ impl Store {
     /// Calls `done` when records are appended up to log position `end`, when that becomes impossible, or after
     /// `timeout`. If the outcome is known, `done` runs at once on this thread, otherwise on the appending thread or a
     /// thread of the store. `done` must be quick. So a sender to slaves follows the log without polling.
-    pub fn when_appended(&self, end: LogOffset, timeout: Duration, done: Done) {
+    pub fn when_appended(&self, end: LogOffset, timeout: Duration, done: Callback) {
         self.parts.state.when(&self.parts.state.appended, end, timeout, done);
     }
 
@@ -155,7 +155,7 @@ impl Store {
 
     /// Calls `done` once enough replicas have the log up to `end`, when that becomes impossible, or after `timeout`; at once
     /// when replicas do not matter. As [`Self::when_appended`] otherwise.
-    pub fn when_replicated(&self, end: LogOffset, timeout: Duration, done: Done) {
+    pub fn when_replicated(&self, end: LogOffset, timeout: Duration, done: Callback) {
         self.parts.state.when(&self.parts.state.replicated, end, timeout, done);
     }
 
@@ -181,7 +181,7 @@ impl Store {
 
     /// Calls `done` when the confirm offset reaches `end`, when that becomes impossible, or after `timeout`. Calls it
     /// at once if the confirm offset does not limit consumers. Otherwise like [`Self::when_appended`].
-    pub fn when_confirmed(&self, end: LogOffset, timeout: Duration, done: Done) {
+    pub fn when_confirmed(&self, end: LogOffset, timeout: Duration, done: Callback) {
         self.parts.state.when(&self.parts.state.confirmed, end, timeout, done);
     }
 

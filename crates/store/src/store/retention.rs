@@ -2,9 +2,9 @@
 
 use super::Store;
 use crate::error::Result;
-use crate::log::GaveBack;
+use crate::log::FreedSpace;
 use crate::queue::Queue;
-use crate::retention::{Level, Retained, RetentionSettings, Round, SpaceView};
+use crate::retention::{Level, RetentionRound, RetentionSettings, RoundResult, SpaceView};
 use crate::wake::lock;
 use std::io;
 use wire::units::QueueOffset;
@@ -27,7 +27,11 @@ impl Store {
     ///
     /// # Errors
     /// The error of the failed file operation or checkpoint. Finished steps stay, and the next call continues.
-    pub fn retain(&self, settings: &RetentionSettings, round: &Round<'_>) -> io::Result<Retained> {
+    pub fn retain(
+        &self,
+        settings: &RetentionSettings,
+        round: &RetentionRound<'_>,
+    ) -> io::Result<RoundResult> {
         self.parts.retention().retain(settings, round)
     }
 
@@ -36,12 +40,12 @@ impl Store {
     ///
     /// # Errors
     /// The error of truncating the file, whose remaining space is then freed when the store is closed.
-    pub fn give_back(&self) -> io::Result<GaveBack> {
+    pub fn free_space(&self) -> io::Result<FreedSpace> {
         self.parts.state.log.cut_removed()
     }
 
     /// Number of deleted log files whose space is not freed yet.
-    pub fn files_to_give_back(&self) -> u32 {
+    pub fn files_to_free(&self) -> u32 {
         u32::try_from(self.parts.state.log.uncut_files()).unwrap_or(u32::MAX)
     }
 

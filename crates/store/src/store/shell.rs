@@ -5,7 +5,7 @@
 
 use super::Store;
 use super::parts::Parts;
-use super::supervise::Need;
+use super::supervise::Importance;
 use crate::checkpoint::{CheckpointState, JournalState};
 use crate::config::Config;
 use crate::disk::Disk;
@@ -52,8 +52,8 @@ impl Kind {
         }
     }
 
-    fn need(self) -> Need {
-        if matches!(self, Self::Healer | Self::Index) { Need::Useful } else { Need::Required }
+    fn need(self) -> Importance {
+        if matches!(self, Self::Healer | Self::Index) { Importance::Useful } else { Importance::Required }
     }
 
     /// Whether the engine ends after all others, because it answers callers that wait for the others.

@@ -10,7 +10,7 @@ const RESTARTS_MAX: usize = 3;
 
 /// Importance of a thread for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum Importance {
     /// Needed for durability or for the removal of files: a panic of the thread fences the store.
     Required,
     /// Needed for searches by key or for rebuilds of lost queue files: the thread is restarted, and ends after
@@ -20,17 +20,17 @@ pub(crate) enum Need {
 
 impl Parts {
     /// Runs a thread's body until it ends, and handles its panics.
-    pub(crate) fn supervise(&self, name: &'static str, need: Need, run: impl Fn(&Self)) {
+    pub(crate) fn supervise(&self, name: &'static str, need: Importance, run: impl Fn(&Self)) {
         // Unwind safety: data parts between threads is behind locks, whose holders keep it consistent at each step.
         let panics = || catch_unwind(AssertUnwindSafe(|| run(self))).is_err();
         let mut restarts = 0;
         while panics() {
             match need {
                 // Behind the fence a required thread runs again, to answer waiting callers, or to end.
-                Need::Required if !self.state.fence.is_up() => {
+                Importance::Required if !self.state.fence.is_up() => {
                     self.state.put_up_fence(&format!("the thread {name} panicked"))
                 }
-                Need::Useful if restarts < RESTARTS_MAX => {
+                Importance::Useful if restarts < RESTARTS_MAX => {
                     restarts += 1;
                     tracing::error!(name, restarts, "a thread of the store panicked and begins anew");
                 }
@@ -64,7 +64,7 @@ mod tests {
     fn a_panic_of_a_thread_that_makes_durable_fences_the_store_and_answers_all() {
         let store = store();
         let runs = AtomicUsize::new(0);
-        store.parts.supervise("store-flush", Need::Required, |parts| {
+        store.parts.supervise("store-flush", Importance::Required, |parts| {
             assert!(runs.fetch_add(1, Ordering::Relaxed) > 0, "on purpose");
             // The second run happens behind the fence, like that of the flush thread, which then answers waiting
             // callers.
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_thread_that_panics_behind_the_fence_as_well_ends() {
         let store = store();
-        store.parts.supervise("store-check", Need::Required, |_| panic!("on purpose"));
+        store.parts.supervise("store-check", Importance::Required, |_| panic!("on purpose"));
         assert_eq!(store.stopped_threads(), ["store-check"]);
     }
 
@@ -95,9 +95,9 @@ mod tests {
         let store = store();
         let runs = AtomicUsize::new(0);
         let once = |_: &Parts| assert!(runs.fetch_add(1, Ordering::Relaxed) > 0, "on purpose");
-        store.parts.supervise("store-index", Need::Useful, once);
+        store.parts.supervise("store-index", Importance::Useful, once);
         assert_eq!((store.fenced(), store.stopped_threads().len()), (None, 0));
-        store.parts.supervise("store-index", Need::Useful, |_| panic!("on purpose"));
+        store.parts.supervise("store-index", Importance::Useful, |_| panic!("on purpose"));
         assert_eq!((store.fenced(), store.stopped_threads()), (None, vec!["store-index"]));
     }
 

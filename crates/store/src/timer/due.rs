@@ -17,11 +17,11 @@ use std::collections::{BTreeMap, HashSet};
 use wire::units::LogOffset;
 
 /// Sort key of entries: due time in ms, then position of the unit in the timer log.
-pub type Key = (i64, u64);
+pub type DueKey = (i64, u64);
 
 /// A timed message that is due soon, or is being delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DueEntry {
     /// Earliest due time in ms since the epoch.
     pub due_ms: i64,
     /// Position of the unit in the timer log.
@@ -41,7 +41,7 @@ pub struct Entry {
     pub cancels: bool,
 }
 
-impl Entry {
+impl DueEntry {
     /// The entry of a unit at position `at` in a slot.
     pub fn of(at: u64, unit: &TimerUnit, slot_ms: i64) -> Self {
         Self {
@@ -57,14 +57,14 @@ impl Entry {
     }
 
     /// The entry's sort key.
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> DueKey {
         (self.due_ms, self.at)
     }
 }
 
 /// Request to walk the chain of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct ChainRequest {
     /// Start of the slot, ms since the epoch.
     pub slot_ms: i64,
     /// Length of a slot in ms.
@@ -72,26 +72,26 @@ pub struct Load {
     /// Position of the slot's newest unit.
     pub last: u64,
     /// Entries before this key are not needed.
-    pub from: Option<Key>,
+    pub from: Option<DueKey>,
     /// Most needed entries: the first entries in order.
     pub limit: usize,
 }
 
 /// Result of walking a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loaded {
+pub struct ChainResult {
     /// Start of the slot, ms since the epoch.
     pub slot_ms: i64,
     /// The slot's entries, in order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DueEntry>,
     /// Units that cancel other messages of the slot.
-    pub deletes: Vec<Entry>,
+    pub deletes: Vec<DueEntry>,
     /// Key of the first entry that the limit left out.
-    pub cut: Option<Key>,
+    pub cut: Option<DueKey>,
 }
 
 #[derive(Debug, Default)]
-struct Near {
+struct SlotState {
     /// Number of entries of the slot that are held or being delivered.
     open: usize,
     loading: bool,
@@ -108,16 +108,16 @@ pub struct DueEntries {
     limit: usize,
     /// Entries by the key of their unit. Invariant: every undelivered unit of a loaded slot with a key before
     /// `frontier` is here, in `exact`, or being delivered.
-    near: BTreeMap<Key, Entry>,
+    near: BTreeMap<DueKey, DueEntry>,
     /// Entries by the exact due time from their record; never dropped.
-    exact: BTreeMap<Key, Entry>,
-    frontier: Option<Key>,
+    exact: BTreeMap<DueKey, DueEntry>,
+    frontier: Option<DueKey>,
     /// Slots with units between `read_ms` and `next_ms`.
-    slots: BTreeMap<i64, Near>,
+    slots: BTreeMap<i64, SlotState>,
     loading: usize,
     read_ms: i64,
     next_ms: i64,
-    /// Number of slots without units in a row before `next_ms`.
+    /// Number of consecutive slots without units directly before `next_ms`.
     empty: usize,
 }
 
@@ -174,7 +174,7 @@ impl DueEntries {
         slot_start(time_ms, self.precision_ms)
     }
 
-    fn is_behind_frontier(&self, key: Key) -> bool {
+    fn is_behind_frontier(&self, key: DueKey) -> bool {
         self.frontier.is_some_and(|frontier| key >= frontier)
     }
 
@@ -186,7 +186,7 @@ impl DueEntries {
         &mut self,
         now_ms: i64,
         mut last: impl FnMut(i64) -> Result<Option<u64>, E>,
-    ) -> Result<Vec<Load>, E> {
+    ) -> Result<Vec<ChainRequest>, E> {
         let room = |due_entries: &Self| due_entries.len() < due_entries.limit / 2;
         if let Some(from) = self.frontier.filter(|_| room(self) && self.loading == 0) {
             // Look up all slots before the first chain begins: an error then leaves everything unchanged.
@@ -227,7 +227,7 @@ impl DueEntries {
 
     /// Returns the next slot to request if many slots before it were empty and it is far in the past. The caller then
     /// searches for the first slot with units. This happens after a long stop, or when the clock was set forward.
-    pub fn is_lost_at(&self, now_ms: i64) -> Option<i64> {
+    pub fn search_start(&self, now_ms: i64) -> Option<i64> {
         let left = now_ms.saturating_sub(self.next_ms) / self.precision_ms;
         (self.empty >= LOOKED_UP_MAX && left > LOOKED_UP_MAX as i64).then_some(self.next_ms)
     }
@@ -239,14 +239,14 @@ impl DueEntries {
         self.empty = 0;
     }
 
-    fn load(&mut self, slot_ms: i64, last: u64, from: Option<Key>) -> Load {
+    fn load(&mut self, slot_ms: i64, last: u64, from: Option<DueKey>) -> ChainRequest {
         self.slots.entry(slot_ms).or_default().loading = true;
         self.loading += 1;
-        Load { slot_ms, precision_ms: self.precision_ms, last, from, limit: self.limit / 2 }
+        ChainRequest { slot_ms, precision_ms: self.precision_ms, last, from, limit: self.limit / 2 }
     }
 
     /// Adds the result of a walk, and the unique keys that its cancelling messages name.
-    pub fn loaded(&mut self, loaded: Loaded, deleted: impl IntoIterator<Item = Box<[u8]>>) {
+    pub fn loaded(&mut self, loaded: ChainResult, deleted: impl IntoIterator<Item = Box<[u8]>>) {
         self.loading -= 1;
         let near = self.slots.entry(loaded.slot_ms).or_default();
         near.loading = false;
@@ -260,7 +260,7 @@ impl DueEntries {
         self.shrink();
     }
 
-    fn insert(&mut self, entry: Entry) {
+    fn insert(&mut self, entry: DueEntry) {
         if !self.is_behind_frontier(entry.key()) && self.near.insert(entry.key(), entry).is_none() {
             self.slots.entry(entry.slot_ms).or_default().open += 1;
         }
@@ -293,7 +293,7 @@ impl DueEntries {
     }
 
     /// Adds a unit that was just added to its slot. `deleted` is the unique key that the message cancels, if it does.
-    pub fn arrived(&mut self, entry: Entry, deleted: Option<Box<[u8]>>) {
+    pub fn arrived(&mut self, entry: DueEntry, deleted: Option<Box<[u8]>>) {
         if entry.slot_ms >= self.next_ms {
             return;
         }
@@ -307,8 +307,9 @@ impl DueEntries {
         }
     }
 
-    /// Takes up to `count` due entries, in order. Each must be returned with [`Self::done`] or [`Self::later`].
-    pub fn due(&mut self, now_ms: i64, count: usize, out: &mut Vec<Entry>) {
+    /// Moves due entries, in order, to `out` until `out` holds `count` entries. Each must be
+    /// returned with [`Self::done`] or [`Self::later`].
+    pub fn due(&mut self, now_ms: i64, count: usize, out: &mut Vec<DueEntry>) {
         while out.len() < count {
             let near = self.near.first_key_value().map(|(key, _)| *key);
             let exact = self.exact.first_key_value().map(|(key, _)| *key);
@@ -334,7 +335,7 @@ impl DueEntries {
 
     /// Whether the chain of the entry's own slot, or of an earlier slot, is being walked. A unit of the chain may
     /// cancel this message.
-    fn is_walking_before(&self, entry: &Entry) -> bool {
+    fn is_walking_before(&self, entry: &DueEntry) -> bool {
         let until_ms = entry.due_ms.max(entry.slot_ms + 1);
         self.loading > 0 && self.slots.range(..until_ms).any(|(_, near)| near.loading)
     }
@@ -350,7 +351,7 @@ impl DueEntries {
     }
 
     /// Reports an entry as delivered, cancelled or given up.
-    pub fn done(&mut self, entry: &Entry) {
+    pub fn done(&mut self, entry: &DueEntry) {
         if let Some(near) = self.slots.get_mut(&entry.slot_ms) {
             near.open -= 1;
             near.begun = true;
@@ -358,8 +359,8 @@ impl DueEntries {
     }
 
     /// Takes an entry back that is due later than its unit, or could not be delivered yet.
-    pub fn later(&mut self, entry: Entry, due_ms: i64) {
-        let entry = Entry { due_ms, ..entry };
+    pub fn later(&mut self, entry: DueEntry, due_ms: i64) {
+        let entry = DueEntry { due_ms, ..entry };
         self.exact.insert(entry.key(), entry);
     }
 
@@ -367,7 +368,8 @@ impl DueEntries {
     pub fn finish(&mut self, now_ms: i64) {
         let over_ms = self.slot_of(now_ms).min(self.next_ms);
         let forgotten_ms = self.frontier.map_or(i64::MAX, |frontier| self.slot_of(frontier.0 - 1));
-        let is_open = |(slot_ms, near): (&i64, &Near)| (near.open > 0 || near.loading).then_some(*slot_ms);
+        let is_open =
+            |(slot_ms, near): (&i64, &SlotState)| (near.open > 0 || near.loading).then_some(*slot_ms);
         let open_ms = self.slots.range(self.read_ms..).find_map(is_open).unwrap_or(i64::MAX);
         let read_ms = over_ms.min(forgotten_ms).min(open_ms);
         if read_ms > self.read_ms {
@@ -383,8 +385,9 @@ impl DueEntries {
 
     /// Time of the next work in ms since the epoch, if no message arrives before.
     pub fn wake_ms(&self) -> i64 {
-        let first =
-            |entries: &BTreeMap<Key, Entry>| entries.first_key_value().map_or(i64::MAX, |(key, _)| key.0);
+        let first = |entries: &BTreeMap<DueKey, DueEntry>| {
+            entries.first_key_value().map_or(i64::MAX, |(key, _)| key.0)
+        };
         first(&self.near).min(first(&self.exact)).min(self.next_ms - self.lead_ms)
     }
 
@@ -399,7 +402,7 @@ impl DueEntries {
     }
 
     /// Whether an entry lies behind the frontier and is not held.
-    pub fn is_forgotten(&self, entry: &Entry) -> bool {
+    pub fn is_forgotten(&self, entry: &DueEntry) -> bool {
         self.is_behind_frontier(entry.key())
     }
 }

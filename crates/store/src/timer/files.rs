@@ -5,7 +5,7 @@ use super::log::TimerLog;
 use super::rounding::slot_start;
 use super::slot::Slot;
 use super::unit::{TimerUnit, UNIT_BYTES, magic};
-use super::wheel::{Dirty, Wheel, adopt_snapshot, write_dirty};
+use super::wheel::{DirtyPage, Wheel, adopt_snapshot, write_dirty};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{OpenError, is_lack};
 use std::io;
@@ -101,7 +101,7 @@ pub(super) enum CheckWriter {
 /// Errors of a save.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
-    /// Space or file descriptors are lacking: pass the save to [`TimerFiles::take_back`] and save again later.
+    /// Space or file descriptors are lacking: pass the save to [`TimerFiles::undo_save`] and save again later.
     #[error(transparent)]
     Lack(io::Error),
     /// A sync failed. Saving must stop, because the kernel may have dropped unwritten pages.
@@ -126,7 +126,7 @@ impl SaveError {
 
 /// Progress of the caller, for [`TimerFiles::save`].
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct TimerProgress {
     /// Time in ms since the epoch before which all slots are delivered.
     pub read_ms: i64,
     /// Queue offset of the next message of the timer queue to process.
@@ -324,7 +324,7 @@ impl TimerFiles {
     ///
     /// # Errors
     /// The error of writing units.
-    pub fn save(&mut self, progress: Progress) -> io::Result<TimerSave> {
+    pub fn save(&mut self, progress: TimerProgress) -> io::Result<TimerSave> {
         self.write()?;
         let mut check = TimerCheck {
             read_ms: progress.read_ms,
@@ -356,9 +356,9 @@ impl TimerFiles {
     }
 
     /// Takes back a save that failed for lack of space or file descriptors: the next save includes its changes.
-    pub fn take_back(&mut self, save: TimerSave) {
+    pub fn undo_save(&mut self, save: TimerSave) {
         self.check = save.before;
-        self.wheel.take_back(&save.dirty);
+        self.wheel.mark_dirty(&save.dirty);
     }
 
     /// Examines a part of the oldest timer log file. Removes the file if all its units are in slots before `read_ms`
@@ -400,7 +400,7 @@ pub struct TimerSave {
     log: Arc<TimerLog>,
     log_range: std::ops::Range<u64>,
     wheel: Arc<dyn DiskFile>,
-    dirty: Vec<Dirty>,
+    dirty: Vec<DirtyPage>,
     before: TimerCheck,
     check: Option<TimerCheck>,
     check_path: PathBuf,

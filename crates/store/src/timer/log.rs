@@ -13,7 +13,7 @@ use std::sync::{Arc, RwLock};
 const STEP_BYTES: u64 = 1 << 20;
 
 #[derive(Clone)]
-struct LogFile {
+struct TimerLogFile {
     base: u64,
     path: PathBuf,
     file: Arc<dyn DiskFile>,
@@ -24,7 +24,7 @@ pub struct TimerLog {
     directory: PathBuf,
     file_bytes: u64,
     disk: Arc<dyn Disk>,
-    files: RwLock<VecDeque<LogFile>>,
+    files: RwLock<VecDeque<TimerLogFile>>,
     /// Whether a file was missing between others, or was truncated, at opening. Files before the gap are not in
     /// `files`.
     has_gap: bool,
@@ -36,7 +36,7 @@ impl TimerLog {
         disk.create_dir_all(&directory).map_err(OpenError::io(&directory))?;
         let mut entries = disk.list(&directory).map_err(OpenError::io(&directory))?;
         entries.retain(|entry| !entry.is_dir);
-        let mut files = VecDeque::<LogFile>::new();
+        let mut files = VecDeque::<TimerLogFile>::new();
         let mut has_gap = false;
         let count = entries.len();
         for (index, entry) in entries.into_iter().enumerate() {
@@ -63,16 +63,16 @@ impl TimerLog {
                 has_gap = true;
             }
             let file = disk.open(&path).map_err(OpenError::io(&path))?;
-            files.push_back(LogFile { base, path, file });
+            files.push_back(TimerLogFile { base, path, file });
         }
         Ok(Self { directory, file_bytes, disk, files: RwLock::new(files), has_gap })
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, VecDeque<LogFile>> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, VecDeque<TimerLogFile>> {
         self.files.read().unwrap_or_else(|poison| poison.into_inner())
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, VecDeque<LogFile>> {
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, VecDeque<TimerLogFile>> {
         self.files.write().unwrap_or_else(|poison| poison.into_inner())
     }
 
@@ -95,7 +95,7 @@ impl TimerLog {
         self.file_bytes
     }
 
-    fn file_of(&self, at: u64) -> Option<LogFile> {
+    fn file_of(&self, at: u64) -> Option<TimerLogFile> {
         let files = self.read();
         let first = files.front()?.base;
         let index = usize::try_from(at.checked_sub(first)? / self.file_bytes).ok()?;
@@ -147,7 +147,7 @@ impl TimerLog {
         file.sync()?;
         self.disk.rename(&beside, &path)?;
         self.disk.sync_dir(&self.directory)?;
-        self.write().push_back(LogFile { base, path, file });
+        self.write().push_back(TimerLogFile { base, path, file });
         Ok(())
     }
 
@@ -168,7 +168,7 @@ impl TimerLog {
 
     /// Makes the positions `from..end` durable.
     pub(super) fn sync(&self, from: u64, end: u64) -> io::Result<()> {
-        let files: Vec<LogFile> = self
+        let files: Vec<TimerLogFile> = self
             .read()
             .iter()
             .filter(|file| file.base < end && from < file.base + self.file_bytes)

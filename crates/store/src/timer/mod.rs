@@ -33,14 +33,14 @@ mod walk;
 mod wheel;
 
 pub use check::TimerCheck;
-pub use due::{DueEntries, Entry, Key, Load, Loaded};
-pub use files::{Progress as TimerProgress, SaveError, TimerConfig, TimerFiles, TimerSave};
+pub use due::{ChainRequest, ChainResult, DueEntries, DueEntry, DueKey};
+pub use files::{SaveError, TimerConfig, TimerFiles, TimerProgress, TimerSave};
 pub use log::TimerLog;
-pub use recover::TimerRecovered;
+pub use recover::TimerRecovery;
 pub use rounding::{due_times, slot_start, wheel_time};
 pub use slot::Slot;
 pub use unit::{TimerUnit, UNIT_BYTES, magic};
-pub use walk::{Refused, units, walk};
+pub use walk::{UnreadableUnit, units, walk};
 
 #[cfg(test)]
 mod tests;

@@ -14,12 +14,12 @@ const SLOTS_FREE: i64 = 60;
 
 /// Position at which the timer continues after recovery.
 #[derive(Clone, Copy, Debug)]
-pub struct TimerRecovered {
+pub struct TimerRecovery {
     /// Start of the first slot with undelivered messages, ms since the epoch.
     pub read_ms: i64,
-    /// Log position of the newest message that has a unit.
+    /// Log position of the newest message with a unit. `None` if recovery accepted or read no unit.
     pub newest: Option<LogOffset>,
-    next: Next,
+    next: ResumePoint,
     /// Queue offset: earlier messages in slots before [`Self::read_ms`] were delivered, and are skipped if they are read
     /// again.
     pub delivered_before: i64,
@@ -27,18 +27,19 @@ pub struct TimerRecovered {
     pub pending: i64,
 }
 
+/// Message of the timer queue at which the timer continues.
 #[derive(Clone, Copy, Debug)]
-enum Next {
+enum ResumePoint {
     /// The message at this queue offset.
     Number(i64),
-    /// Message behind the newest message with a unit, but not before `least`. `unknown` if the newest message's
-    /// offset is unreadable.
+    /// The message after the newest message with a unit, but at least queue offset `least`. Queue
+    /// offset `unknown` if the queue offset of the newest message cannot be read.
     Behind { least: i64, unknown: i64 },
 }
 
 /// State of the wheel before any change.
 #[derive(Default)]
-struct Survey {
+struct WheelSurvey {
     /// Number of slots that are not over.
     slots: u64,
     /// Number of messages in the slots, minus the cancelling messages.
@@ -47,14 +48,14 @@ struct Survey {
     headless: Vec<Slot>,
 }
 
-impl TimerRecovered {
+impl TimerRecovery {
     /// Queue offset of the next message to process; `newest_offset` is that of the newest message with a unit, if it can be
     /// read.
     pub fn queue_offset(&self, newest_offset: Option<i64>) -> i64 {
         match (self.next, newest_offset) {
-            (Next::Number(number), _) => number,
-            (Next::Behind { least, .. }, Some(offset)) => least.max(offset + 1),
-            (Next::Behind { unknown, .. }, None) => unknown,
+            (ResumePoint::Number(number), _) => number,
+            (ResumePoint::Behind { least, .. }, Some(offset)) => least.max(offset + 1),
+            (ResumePoint::Behind { unknown, .. }, None) => unknown,
         }
     }
 }
@@ -65,7 +66,7 @@ impl TimerFiles {
     ///
     /// # Errors
     /// The error of the failed file operation.
-    pub fn recover(&mut self, log_end: LogOffset, now_ms: i64) -> io::Result<TimerRecovered> {
+    pub fn recover(&mut self, log_end: LogOffset, now_ms: i64) -> io::Result<TimerRecovery> {
         let now_slot = self.config.slot_of(now_ms);
         let read_ms = self.first_slot(now_slot);
         let survey = self.survey(read_ms)?;
@@ -91,7 +92,7 @@ impl TimerFiles {
         let read_ms = self.forget_future(read_ms, now_slot)?;
         self.wheel.settle(&*self.disk)?;
         let delivered_before = self.checked().max(self.check.master_queue_offset);
-        Ok(TimerRecovered { read_ms, newest, next, delivered_before, pending: pending.max(0) })
+        Ok(TimerRecovery { read_ms, newest, next, delivered_before, pending: pending.max(0) })
     }
 
     /// Position up to which the `timercheck` file relies on units.
@@ -114,9 +115,9 @@ impl TimerFiles {
         }
     }
 
-    fn survey(&self, read_ms: i64) -> io::Result<Survey> {
+    fn survey(&self, read_ms: i64) -> io::Result<WheelSurvey> {
         let min = self.log.min();
-        let mut survey = Survey::default();
+        let mut survey = WheelSurvey::default();
         self.wheel.for_each(read_ms, |slot| {
             survey.slots += 1;
             survey.pending += i64::from(slot.count);
@@ -150,14 +151,14 @@ impl TimerFiles {
         slots: u64,
         log_end: LogOffset,
         read_ms: i64,
-    ) -> io::Result<(Next, Option<LogOffset>, i64)> {
+    ) -> io::Result<(ResumePoint, Option<LogOffset>, i64)> {
         let (position, checked) = (self.position(), self.checked());
         let is_ours = self.writer == CheckWriter::Ours;
         let is_whole = (self.log.min()..=self.log.capacity_end()).contains(&position);
         if is_ours && is_whole && !self.wheel.is_new() {
             // Units behind the saved position are made again from the timer queue.
             self.end = position;
-            return Ok((Next::Number(checked), None, 0));
+            return Ok((ResumePoint::Number(checked), None, 0));
         }
         // Without slots all units are read; otherwise those from the last file before the saved position on, as RocketMQ
         // does.
@@ -178,12 +179,12 @@ impl TimerFiles {
         let newest = newest.map(|(message, _)| message);
         let unknown = if self.end < position { 0 } else { checked };
         let next = match newest {
-            _ if is_ours && self.end == position => Next::Number(checked),
-            None if position > 0 => Next::Number(0),
-            None => Next::Number(checked),
+            _ if is_ours && self.end == position => ResumePoint::Number(checked),
+            None if position > 0 => ResumePoint::Number(0),
+            None => ResumePoint::Number(checked),
             // RocketMQ delivers a message that comes too late without a unit.
-            Some(_) if self.end == position => Next::Behind { least: checked, unknown },
-            Some(_) => Next::Behind { least: 0, unknown },
+            Some(_) if self.end == position => ResumePoint::Behind { least: checked, unknown },
+            Some(_) => ResumePoint::Behind { least: 0, unknown },
         };
         Ok((next, newest, added))
     }

@@ -256,7 +256,7 @@ impl Life {
             let unit = TimerUnit { magic, ..unit(1, time_ms, self.next as u64 * 100, 100) };
             let at = self.files.add(unit).unwrap();
             let key = timer.key.map(|key| key.to_be_bytes().to_vec().into_boxed_slice());
-            self.due_entries.arrived(Entry::of(at, &unit, slot_ms), key);
+            self.due_entries.arrived(DueEntry::of(at, &unit, slot_ms), key);
             self.next += 1;
         }
         self.files.write().unwrap();
@@ -267,7 +267,7 @@ impl Life {
             for load in &wanted {
                 let (loaded, refused) = walk(self.files.log(), load);
                 assert!(refused.is_none(), "{refused:?}");
-                let number = |entry: &Entry| usize::try_from(entry.log_offset.get() / 100).unwrap();
+                let number = |entry: &DueEntry| usize::try_from(entry.log_offset.get() / 100).unwrap();
                 let keys: Vec<_> =
                     loaded.deletes.iter().filter_map(|entry| queue[number(entry)].key).collect();
                 let keys = keys.into_iter().map(|key| key.to_be_bytes().to_vec().into_boxed_slice());
@@ -316,10 +316,10 @@ impl Life {
         let newest = (LogOffset::new((self.next.max(1) as u64 - 1) * 100), 100);
         for slot_ms in self.due_entries.begun() {
             let Some(last) = self.files.slot(slot_ms).unwrap().and_then(|slot| slot.last) else { continue };
-            let load = Load { slot_ms, precision_ms: 1000, last, from: None, limit: usize::MAX };
+            let load = ChainRequest { slot_ms, precision_ms: 1000, last, from: None, limit: usize::MAX };
             let mut left = units(self.files.log(), &load).unwrap();
             left.retain(|(at, unit)| {
-                let entry = Entry::of(*at, unit, slot_ms);
+                let entry = DueEntry::of(*at, unit, slot_ms);
                 unit.deletes() || open.contains(at) || self.due_entries.is_forgotten(&entry)
             });
             let left: Vec<TimerUnit> = left.into_iter().map(|(_, unit)| unit).collect();
@@ -574,7 +574,7 @@ fn a_save_that_was_lacking_something_is_covered_by_the_next() {
     disk.faults(|faults| faults.no_descriptors = true);
     let save = files.save(progress).unwrap();
     assert!(matches!(save.write(), Err(SaveError::Lack(_))));
-    files.take_back(save);
+    files.undo_save(save);
     disk.faults(|faults| faults.no_descriptors = false);
     files.save(progress).unwrap().write().unwrap();
     let mut files = open(config("/s"), &disk.power_cut(1));

@@ -1,6 +1,6 @@
 //! Walks the chain of a slot, from the newest unit to older units.
 
-use super::due::{Entry, Load, Loaded};
+use super::due::{ChainRequest, ChainResult, DueEntry};
 use super::log::TimerLog;
 use super::unit::{TimerUnit, UNIT_BYTES};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ const NEAR_BYTES: u64 = 64 << 10;
 const ALONE_BYTES: u64 = 4096;
 
 /// A window of the timer log that moves towards older positions.
-struct Window<'a> {
+struct LogWindow<'a> {
     log: &'a TimerLog,
     from: u64,
     bytes: Vec<u8>,
@@ -21,7 +21,7 @@ struct Window<'a> {
     alone_from: u64,
 }
 
-impl Window<'_> {
+impl LogWindow<'_> {
     fn unit(&mut self, at: u64, step: u64) -> io::Result<Option<TimerUnit>> {
         let held = self.from..self.from + self.bytes.len() as u64;
         if at < held.start || at + UNIT_BYTES > held.end {
@@ -60,7 +60,7 @@ impl Window<'_> {
 
 /// A unit that the disk could not read.
 #[derive(Debug)]
-pub struct Refused {
+pub struct UnreadableUnit {
     /// Position of the unit in the timer log.
     pub at: u64,
     /// The error of the read.
@@ -77,15 +77,15 @@ pub(super) fn chain(
     last: u64,
     in_slot: impl Fn(i64) -> bool,
     mut see: impl FnMut(u64, TimerUnit),
-) -> Result<(), Refused> {
-    let mut window = Window { log, from: 0, bytes: Vec::new(), alone_from: u64::MAX };
+) -> Result<(), UnreadableUnit> {
+    let mut window = LogWindow { log, from: 0, bytes: Vec::new(), alone_from: u64::MAX };
     let mut next = Some(last);
     let mut step = 0;
     while let Some(at) = next {
         let unit = match window.unit(at, step) {
             Ok(unit) => unit.filter(|unit| in_slot(unit.time_ms())),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(Refused { at, error }),
+            Err(error) => return Err(UnreadableUnit { at, error }),
         };
         let Some(unit) = unit else {
             tracing::error!(at, last, "a chain of the timer log is broken; what was before is lost");
@@ -98,14 +98,15 @@ pub(super) fn chain(
     Ok(())
 }
 
-/// Reads the chain that a [`Load`] requests, from the newest unit to older units. Stops at a unit that the disk
+/// Reads the chain that a [`ChainRequest`] requests, from the newest unit to older units. Stops at a unit that the disk
 /// cannot read, and returns it: older units are only reached through it.
-pub fn walk(log: &TimerLog, load: &Load) -> (Loaded, Option<Refused>) {
+pub fn walk(log: &TimerLog, load: &ChainRequest) -> (ChainResult, Option<UnreadableUnit>) {
     let mut found = BTreeMap::new();
-    let mut loaded = Loaded { slot_ms: load.slot_ms, entries: Vec::new(), deletes: Vec::new(), cut: None };
+    let mut loaded =
+        ChainResult { slot_ms: load.slot_ms, entries: Vec::new(), deletes: Vec::new(), cut: None };
     let in_slot = |time_ms: i64| time_ms.div_euclid(load.precision_ms) * load.precision_ms == load.slot_ms;
     let walked = chain(log, load.last, in_slot, |at, unit| {
-        let entry = Entry::of(at, &unit, load.slot_ms);
+        let entry = DueEntry::of(at, &unit, load.slot_ms);
         if unit.deletes() {
             loaded.deletes.push(entry);
             return;
@@ -127,7 +128,7 @@ pub fn walk(log: &TimerLog, load: &Load) -> (Loaded, Option<Refused>) {
 ///
 /// # Errors
 /// The error of reading a unit.
-pub fn units(log: &TimerLog, load: &Load) -> io::Result<Vec<(u64, TimerUnit)>> {
+pub fn units(log: &TimerLog, load: &ChainRequest) -> io::Result<Vec<(u64, TimerUnit)>> {
     let mut found = Vec::new();
     let in_slot = |time_ms: i64| time_ms.div_euclid(load.precision_ms) * load.precision_ms == load.slot_ms;
     let walked = chain(log, load.last, in_slot, |at, unit| found.push((at, unit)));

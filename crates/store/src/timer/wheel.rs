@@ -20,7 +20,7 @@ struct Page {
 }
 
 /// A changed page to be written.
-pub(super) struct Dirty {
+pub(super) struct DirtyPage {
     at: u64,
     bytes: Vec<u8>,
 }
@@ -129,14 +129,14 @@ impl Wheel {
 
     /// Returns copies of the changed pages. Drops unchanged pages above the limit: all pages returned before must be
     /// in the file.
-    pub(super) fn take_dirty(&mut self) -> Vec<Dirty> {
+    pub(super) fn take_dirty(&mut self) -> Vec<DirtyPage> {
         if self.pages.len() > PAGES_KEPT {
             self.pages.retain(|_, page| page.dirty);
         }
         let mut dirty = Vec::new();
         for (index, page) in self.pages.iter_mut().filter(|(_, page)| page.dirty) {
             page.dirty = false;
-            dirty.push(Dirty { at: index * PAGE_BYTES, bytes: page.bytes.clone() });
+            dirty.push(DirtyPage { at: index * PAGE_BYTES, bytes: page.bytes.clone() });
         }
         dirty.sort_by_key(|page| page.at);
         dirty
@@ -144,7 +144,7 @@ impl Wheel {
 
     /// Marks pages as changed again that could not be written. They are still in memory: only [`Self::take_dirty`] drops
     /// pages, and it was not called since.
-    pub(super) fn take_back(&mut self, dirty: &[Dirty]) {
+    pub(super) fn mark_dirty(&mut self, dirty: &[DirtyPage]) {
         for page in dirty {
             if let Some(page) = self.pages.get_mut(&(page.at / PAGE_BYTES)) {
                 page.dirty = true;
@@ -216,7 +216,7 @@ fn make(disk: &dyn Disk, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFil
 }
 
 /// Writes changed pages and makes them durable.
-pub(super) fn write_dirty(file: &dyn DiskFile, dirty: &[Dirty]) -> Result<(), SaveError> {
+pub(super) fn write_dirty(file: &dyn DiskFile, dirty: &[DirtyPage]) -> Result<(), SaveError> {
     dirty.iter().try_for_each(|page| file.write_at(&page.bytes, page.at)).map_err(SaveError::of)?;
     if dirty.is_empty() { Ok(()) } else { file.sync().map_err(SaveError::Failed) }
 }

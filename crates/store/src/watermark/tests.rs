@@ -30,7 +30,7 @@ fn who_waits_is_told_once_the_position_is_reached() {
         (told(&far), watermark.get(), watermark.is_awaited()),
         (Some(WaitOutcome::Reached), 31, false)
     );
-    assert_eq!(watermark.reached(), 2);
+    assert_eq!(watermark.reached_count(), 2);
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn a_batch_of_many_queues_is_placed_and_read_by_ranges() {
     batch.push(&b, &message(b"three", b"TAGS\x01x\x02")).unwrap();
     batch.push(&a, &message(b"four", b"")).unwrap();
     store.append(&mut batch, 5).unwrap();
-    let offsets: Vec<_> = (0..4).map(|index| batch.placed(index).queue_offset.get()).collect();
+    let offsets: Vec<_> = (0..4).map(|index| batch.append_result(index).queue_offset.get()).collect();
     assert_eq!(offsets, [0, 1, 0, 2]);
     assert_eq!(batch.end(), store.appended());
     assert_eq!(batch.tags_code(2), i64::from(b'x'));
@@ -57,9 +57,9 @@ fn a_batch_of_many_queues_is_placed_and_read_by_ranges() {
     assert_eq!(store.read_units(&units, &mut bytes).unwrap(), Read::Done);
     assert_eq!(bytes.len(), units.iter().map(|unit| unit.size as usize).sum::<usize>());
     let mut record = Vec::new();
-    store.record_at(batch.placed(3).log_offset, &mut record).unwrap();
+    store.record_at(batch.append_result(3).log_offset, &mut record).unwrap();
     assert!(bytes.ends_with(&record));
-    assert!(store.record_at(batch.placed(3).log_offset + 1, &mut record).is_err());
+    assert!(store.record_at(batch.append_result(3).log_offset + 1, &mut record).is_err());
     assert!(store.record_at(store.appended(), &mut record).is_err());
     batch.clear();
     assert!(batch.is_empty());
@@ -76,7 +76,7 @@ fn a_group_lies_in_one_file_with_consecutive_offsets() {
         let mut batch = store.batch();
         let group = batch.push_group(&queue, (0..3).map(|_| message(&body, b""))).unwrap();
         store.append(&mut batch, 0).unwrap();
-        let placed: Vec<_> = group.map(|index| batch.placed(index)).collect();
+        let placed: Vec<_> = group.map(|index| batch.append_result(index)).collect();
         assert_eq!(placed[0].log_offset.get() / 4096, placed[2].log_offset.get() / 4096);
         for pair in placed.windows(2) {
             assert_eq!(pair[0].log_offset + u64::from(pair[0].size), pair[1].log_offset);
@@ -131,7 +131,7 @@ fn half_and_rolled_back_messages_take_no_place_in_the_queue() {
         batch.push(&queue, &store::Message { sys_flag, ..message(b"x", b"") }).unwrap();
     }
     store.append(&mut batch, 0).unwrap();
-    let offsets: Vec<_> = (0..4).map(|index| batch.placed(index).queue_offset.get()).collect();
+    let offsets: Vec<_> = (0..4).map(|index| batch.append_result(index).queue_offset.get()).collect();
     assert_eq!((offsets, queue.max().get()), (vec![0, 0, 0, 1], 2));
 }
 

@@ -3,10 +3,10 @@
 use crate::tool::{flush, message, small_config};
 use std::path::Path;
 use std::sync::Arc;
-use store::inspect::{Part, Repair, Survey, Verified, Wanted, verify};
+use store::inspect::{DumpPart, Repair, Selection, Survey, VerifyResult, verify};
 use store::{
-    Boundary, Config, Disk, FakeDisk, Numbered, PushError, Queue, ReadError, RetentionSettings, Round, Store,
-    Unit,
+    Boundary, Config, CqUnit, Disk, FakeDisk, PushError, Queue, ReadError, RetentionRound, RetentionSettings,
+    Store, Unit,
 };
 use wire::properties::{self, key};
 use wire::record::{RecordView, sys_flag};
@@ -38,7 +38,7 @@ fn put(store: &Store, queue: &Arc<Queue>, count: u16, now_ms: i64) -> u64 {
     };
     let index = batch.push(queue, &sent).unwrap();
     store.append(&mut batch, now_ms).unwrap();
-    batch.placed(index).queue_offset.get()
+    batch.append_result(index).queue_offset.get()
 }
 
 /// Appends `records` records with store times of ten times their number. Returns the number behind the last message.
@@ -62,14 +62,14 @@ fn check(store: &Store, max: u64) -> Arc<Queue> {
     assert_eq!(queue.min().get() + units.len() as u64, max);
     for (number, unit) in (queue.min().get()..).zip(units) {
         let mut bytes = Vec::new();
-        let one = Numbered { offset: QueueOffset::new(number), unit };
+        let one = CqUnit { offset: QueueOffset::new(number), unit };
         store.read_messages_blocking(&queue, &[one], &mut bytes).unwrap();
         let view = RecordView::parse(&bytes).unwrap();
         let get = |name| properties::get_str(view.properties(), name).unwrap().parse::<u64>().unwrap();
         let (base, count) = (get(key::INNER_BASE), get(key::INNER_NUM));
         assert_eq!(view.queue_offset().get(), base);
         assert!((base..base + count).contains(&number), "{number} is not in {base}+{count}");
-        let bad = Numbered { offset: QueueOffset::new(base + count), unit };
+        let bad = CqUnit { offset: QueueOffset::new(base + count), unit };
         let refused = store.read_messages_blocking(&queue, &[bad], &mut bytes);
         assert!(matches!(refused, Err(ReadError::Damaged(_) | ReadError::Rebuilding { .. })), "{refused:?}");
         store.wait_healed();
@@ -125,7 +125,7 @@ fn short(units: &[(u64, u64, u64, u64, u64)]) -> Vec<(u64, u64, u64)> {
     units.iter().map(|unit| (unit.2, unit.3, unit.4)).collect()
 }
 
-fn verified(disk: &FakeDisk) -> Verified {
+fn verified(disk: &FakeDisk) -> VerifyResult {
     verify(&survey(disk), 2, &|_| {}).unwrap()
 }
 
@@ -313,7 +313,7 @@ fn old_files_go_and_the_minimum_follows() {
     let max = fill(&store, 30);
     store.checkpoint().unwrap();
     let settings = RetentionSettings { reserved_ms: 3_600_000, ..RetentionSettings::default() };
-    let round = Round { now_ms: 5_000_000, hour: 4, asked: false, unconsumed_from: &|| None };
+    let round = RetentionRound { now_ms: 5_000_000, hour: 4, asked: false, unconsumed_from: &|| None };
     let done = store.retain(&settings, &round).unwrap();
     assert!(!done.verdict.remove.is_empty());
     let queue = check(&store, max);
@@ -456,12 +456,12 @@ fn a_dump_shows_the_units_as_rocketmq_has_them() {
     fill(&store, 8);
     store.close().unwrap();
     let mut rows = Vec::new();
-    let wanted = Wanted { topic: Some("Batches".to_owned()), queue_from: 4, ..Wanted::default() };
+    let wanted = Selection { topic: Some("Batches".to_owned()), queue_from: 4, ..Selection::default() };
     let mut give = |row: store::inspect::Row| {
         rows.push(row.to_string());
         std::ops::ControlFlow::Continue(())
     };
-    survey(&disk).dump(Part::Queues, &wanted, &mut give).unwrap();
+    survey(&disk).dump(DumpPart::Queues, &wanted, &mut give).unwrap();
     assert_eq!(rows.len(), 6);
     assert!(rows[0].contains("batch-unit") && rows[0].contains("storeTime"), "{}", rows[0]);
     assert!(rows[0].contains("offset=4") || rows[0].contains("\"offset\":4"), "{}", rows[0]);
@@ -479,7 +479,7 @@ fn a_queue_of_large_batches_is_rebuilt_from_a_log_that_begins_later() {
         let mut batch = store.batch();
         let index = batch.push(queue, &sent).unwrap();
         store.append(&mut batch, 0).unwrap();
-        batch.placed(index).queue_offset.get() / 30_000
+        batch.append_result(index).queue_offset.get() / 30_000
     };
     (0..15).for_each(|number| assert_eq!(append(&store, &queue), number));
     store.close().unwrap();

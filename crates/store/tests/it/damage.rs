@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::inspect::{Repair, Survey, verify};
 use store::{
-    Boundary, Config, Disk, FakeDisk, FlushOutcome, Gap, Numbered, OpenError, ReadError, Space, Store,
+    Boundary, Config, CqUnit, Disk, FakeDisk, FlushOutcome, Gap, OpenError, ReadError, Space, Store,
 };
 use wire::units::QueueOffset;
 
@@ -66,7 +66,7 @@ fn heals(what: &str, harm: impl Fn(&FakeDisk, &Path)) {
         assert!(matches!(read, Ok(()) | Err(ReadError::Rebuilding { .. })), "{what}: {read:?}");
         store.wait_healed();
         assert_eq!(bodies(&store, &queue, 0).len(), 31, "{what}");
-        assert_eq!(store.progress(), store::Progress::default(), "{what}");
+        assert_eq!(store.progress(), store::HealProgress::default(), "{what}");
         store.close().unwrap();
         for (path, before) in files.iter().zip(&before).take(files.len() - 1) {
             assert_eq!(&content(&disk, path), before, "{what}: {}", path.display());
@@ -357,9 +357,9 @@ fn a_queue_rebuilt_without_its_last_message_ends_where_that_was() {
         let size = starts[29 * 3 + 2] - lost;
         assert_eq!((units[29].log_offset.get(), u64::from(units[29].size)), (lost, size), "{is_filled}");
         // It is missed, and all others are served.
-        let messages = |range: std::ops::Range<usize>| -> Vec<Numbered> {
+        let messages = |range: std::ops::Range<usize>| -> Vec<CqUnit> {
             let number = |at| QueueOffset::new(at as u64);
-            range.map(|at| Numbered { offset: number(at), unit: units[at] }).collect()
+            range.map(|at| CqUnit { offset: number(at), unit: units[at] }).collect()
         };
         store.read_messages_blocking(&queue, &messages(0..29), &mut Vec::new()).unwrap();
         let read = || store.read_messages_blocking(&queue, &messages(29..30), &mut Vec::new());

@@ -4,7 +4,7 @@ use crate::tool::{append, message, open, small_config};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Config, Disk, FakeDisk, Numbered, Queue, ReadError, Space, Store, Unit};
+use store::{Config, CqUnit, Disk, FakeDisk, Queue, ReadError, Space, Store, Unit};
 use wire::record::RecordView;
 use wire::units::QueueOffset;
 
@@ -30,10 +30,10 @@ fn flip(disk: &FakeDisk, path: &str, at: u64) {
     file.write_at(&[byte[0] ^ 0x20], at).unwrap();
 }
 
-fn units(queue: &Queue) -> Vec<Numbered> {
+fn units(queue: &Queue) -> Vec<CqUnit> {
     let mut units: Vec<Unit> = Vec::new();
     queue.units_blocking(QueueOffset::ZERO, 10_000, &mut units).unwrap();
-    let numbered = |(number, unit)| Numbered { offset: QueueOffset::new(number), unit };
+    let numbered = |(number, unit)| CqUnit { offset: QueueOffset::new(number), unit };
     (0..).zip(units).map(numbered).collect()
 }
 

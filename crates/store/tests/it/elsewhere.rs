@@ -6,7 +6,7 @@ use crate::tool::{append, bodies, open, small_config};
 use std::path::Path;
 use std::sync::Arc;
 use store::inspect::{Repair, Step, Survey, verify};
-use store::{Config, Disk, FakeDisk, Numbered, ReadError, RealDisk, Space, Store};
+use store::{Config, CqUnit, Disk, FakeDisk, ReadError, RealDisk, Space, Store};
 use wire::units::QueueOffset;
 
 /// Position of `logicsPhysicalOffset` in the checkpoint.
@@ -264,7 +264,7 @@ fn a_damaged_number_does_not_make_a_queue_begin_anew() {
         store.find_queue("T", 0).unwrap().units_blocking(QueueOffset::ZERO, 20, &mut found).unwrap();
         // Its place leads to what is there, which is not the message.
         assert_eq!(found[damaged].log_offset, units[damaged].log_offset);
-        let messages = [Numbered { offset: QueueOffset::new(damaged as u64), unit: found[damaged] }];
+        let messages = [CqUnit { offset: QueueOffset::new(damaged as u64), unit: found[damaged] }];
         let read =
             store.read_messages_blocking(&store.find_queue("T", 0).unwrap(), &messages, &mut Vec::new());
         assert!(matches!(read, Err(ReadError::Damaged(_) | ReadError::Rebuilding { .. })), "{read:?}");

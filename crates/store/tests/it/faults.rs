@@ -112,6 +112,45 @@ fn behind_the_fence_a_record_whose_page_the_kernel_dropped_is_not_served() {
     assert_eq!(store.read_messages(&queue, &messages[3..], &mut bytes).unwrap(), Read::Done);
 }
 
+#[test]
+fn behind_the_fence_no_slave_gets_a_record_whose_page_the_kernel_dropped() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("A", 0).unwrap();
+    // Two files, so that a blank record lies between the flushed log and its end.
+    while store.appended().get() < small_config().segment_bytes {
+        append(&store, &queue, &[1; 100], 0);
+    }
+    let (first, whole) = (store.appended().get(), |from, length| {
+        let (mut bytes, mut blocking) = (Vec::new(), Vec::new());
+        assert_eq!(store.read_log(LogOffset::new(from), length, &mut bytes).unwrap(), Read::Done);
+        store.read_log_blocking(LogOffset::new(from), length, &mut blocking).unwrap();
+        assert_eq!(bytes, blocking);
+        bytes
+    });
+    let sent = || [whole(0, usize::MAX >> 1), whole(small_config().segment_bytes, usize::MAX >> 1)].concat();
+    let before = sent();
+    disk.faults(|faults| faults.syncs_left = Some(0));
+    assert!(matches!(flush(&store), FlushOutcome::Failed(_)));
+    assert_eq!(sent(), before);
+    for at in (0..first).step_by(61) {
+        let left = small_config().segment_bytes - at % small_config().segment_bytes;
+        let length = left.min(97).min(first - at) as usize;
+        assert_eq!(whole(at, length), before[at as usize..][..length], "a piece from {at}");
+    }
+    // The end of the third record lies on a page that the kernel failed to write, dropped, and read again as zeros.
+    let record = whole(0, 4);
+    let size = u64::from(u32::from_be_bytes(record.try_into().unwrap()));
+    disk.open(FIRST_FILE.as_ref()).unwrap().write_at(&[0; 16], 3 * size - 16).unwrap();
+    let mut bytes = Vec::new();
+    for (from, length) in [(0, 4_000), (2 * size, 10), (3 * size - 1, 1)] {
+        let read = store.read_log(LogOffset::new(from), length, &mut bytes);
+        assert!(matches!(read, Err(ReadError::Damaged(_))), "from {from}: {read:?}");
+    }
+    assert!(bytes.is_empty());
+    assert_eq!(whole(0, 2 * size as usize), before[..2 * size as usize]);
+}
+
 /// Makes ten records of a queue. Returns the end of each.
 fn ten_records(disk: &FakeDisk) -> (Store, Vec<u64>) {
     let store = open(disk);

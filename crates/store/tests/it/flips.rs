@@ -7,7 +7,7 @@ use crate::tool::{message, small_config};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::{Config, Disk, FakeDisk, KeyKind, KeyQuery, Message, Numbered, ReadError, Store, Unit};
+use store::{Config, CqUnit, Disk, FakeDisk, KeyKind, KeyQuery, Message, ReadError, Store, Unit};
 use wire::properties;
 use wire::record::RecordView;
 use wire::units::QueueOffset;
@@ -69,12 +69,12 @@ pub fn served(store: &Store) -> (Messages, usize) {
         for (number, unit) in (first..).zip(units) {
             let mut bytes = Vec::new();
             let offset = QueueOffset::new(number);
-            let mut read = store.read_messages_blocking(&queue, &[Numbered { offset, unit }], &mut bytes);
+            let mut read = store.read_messages_blocking(&queue, &[CqUnit { offset, unit }], &mut bytes);
             while let Err(error @ ReadError::Rebuilding { .. }) = read {
                 wait(store, &error);
                 let mut again = Vec::new();
                 read = queue.units_blocking(offset, 1, &mut again).and_then(|()| {
-                    store.read_messages_blocking(&queue, &[Numbered { offset, unit: again[0] }], &mut bytes)
+                    store.read_messages_blocking(&queue, &[CqUnit { offset, unit: again[0] }], &mut bytes)
                 });
             }
             match read {

@@ -347,7 +347,7 @@ fn a_store_that_follows_takes_no_messages_and_one_that_does_not_takes_no_bytes()
     assert!(matches!(slave.follow(slave.followed(), &log, &mut |_| {}), Err(FollowError::NotFollowing)));
     assert!(matches!(slave.truncate(LogOffset::ZERO), Err(FollowError::NotFollowing)));
     slave.append(&mut batch, 1).unwrap();
-    assert_eq!(batch.placed(0).queue_offset, QueueOffset::new(1));
+    assert_eq!(batch.append_result(0).queue_offset, QueueOffset::new(1));
 }
 
 #[test]

@@ -5,18 +5,18 @@ use crate::tool::{append, bodies, small_config};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::inspect::{Part, Repair, Step, Survey, Verified, Wanted, verify};
+use store::inspect::{DumpPart, Repair, Selection, Step, Survey, VerifyResult, verify};
 use store::{Disk, FakeDisk, Store};
 
 fn survey(disk: &FakeDisk) -> Survey {
     Survey::of(Arc::new(disk.clone()), Path::new("/store"), &[]).unwrap()
 }
 
-fn verified(disk: &FakeDisk) -> Verified {
+fn verified(disk: &FakeDisk) -> VerifyResult {
     verify(&survey(disk), 2, &|_| {}).unwrap()
 }
 
-fn rows(disk: &FakeDisk, part: Part, wanted: &Wanted) -> Vec<String> {
+fn rows(disk: &FakeDisk, part: DumpPart, wanted: &Selection) -> Vec<String> {
     let mut rows = Vec::new();
     survey(disk)
         .dump(part, wanted, &mut |row| {
@@ -151,15 +151,17 @@ fn damage_in_the_middle_of_the_log_is_filled_and_everything_else_is_served() {
 #[test]
 fn a_dump_shows_what_is_there() {
     let disk = disk_with(&unpack(CLEAN), &[]);
-    let all = rows(&disk, Part::Log, &Wanted::default());
+    let all = rows(&disk, DumpPart::Log, &Selection::default());
     assert_eq!(all.len(), 18, "{all:?}");
-    let topic = Wanted { topic: Some("TopicN".to_owned()), queue_id: Some(1), ..Wanted::default() };
-    assert_eq!(rows(&disk, Part::Log, &topic).len(), 4);
-    let units = rows(&disk, Part::Queues, &topic);
+    let topic = Selection { topic: Some("TopicN".to_owned()), queue_id: Some(1), ..Selection::default() };
+    assert_eq!(rows(&disk, DumpPart::Log, &topic).len(), 4);
+    let units = rows(&disk, DumpPart::Queues, &topic);
     assert_eq!(units.len(), 4);
     assert!(units[2].starts_with("unit topic=TopicN queue=1 offset=2 at="), "{}", units[2]);
-    assert_eq!(rows(&disk, Part::Checkpoint, &Wanted::default()).len(), 1);
-    assert!(rows(&disk, Part::Config, &Wanted::default()).iter().any(|row| row.contains("topics.json")));
+    assert_eq!(rows(&disk, DumpPart::Checkpoint, &Selection::default()).len(), 1);
+    assert!(
+        rows(&disk, DumpPart::Config, &Selection::default()).iter().any(|row| row.contains("topics.json"))
+    );
 }
 
 /// Ours with keys and small index files, closed.
@@ -188,7 +190,7 @@ fn every_byte_of_an_index_file_that_counts_is_verified() {
     let found = verify(&indexed_survey(&disk), 2, &|_| {}).unwrap();
     assert!(found.is_clean(), "{:?}", found.findings);
     assert_eq!((found.index_items, found.unindexed), (40, 0));
-    let items = rows_of(&indexed_survey(&disk), Part::Index);
+    let items = rows_of(&indexed_survey(&disk), DumpPart::Index);
     assert_eq!(items.iter().filter(|row| row.starts_with("item ")).count(), 40, "{items:?}");
     let files: Vec<PathBuf> = disk
         .list(Path::new("/store/index"))
@@ -228,13 +230,13 @@ fn every_byte_of_an_index_file_that_counts_is_verified() {
     assert_eq!(other.unchecked.len(), 2, "{:?}", other.unchecked);
 }
 
-fn rows_of(survey: &Survey, part: Part) -> Vec<String> {
+fn rows_of(survey: &Survey, part: DumpPart) -> Vec<String> {
     let mut rows = Vec::new();
     let give = &mut |row: store::inspect::Row| {
         rows.push(row.to_string());
         ControlFlow::Continue(())
     };
-    survey.dump(part, &Wanted::default(), give).unwrap();
+    survey.dump(part, &Selection::default(), give).unwrap();
     rows
 }
 
@@ -285,7 +287,7 @@ fn timers_are_verified_and_dumped() {
     disk.create(wheel, content.len() as u64, store::Space::Sparse).unwrap().write_at(&content, 0).unwrap();
     let found = verified(&disk);
     assert!(found.is_clean() && found.timer_units > 0, "{} {:?}", found.timer_units, found.findings);
-    let rows = rows_of(&survey(&disk), Part::Timers);
+    let rows = rows_of(&survey(&disk), DumpPart::Timers);
     assert_eq!(rows.iter().filter(|row| row.starts_with("timer ")).count() as u64, found.timer_units);
     let slot = content.chunks(32).position(|slot| slot != [0; 32] && slot[16] == 0).unwrap() as u64 * 32;
     let newest = u64::from_be_bytes(content[slot as usize + 16..slot as usize + 24].try_into().unwrap());

@@ -152,7 +152,7 @@ impl Model {
         assert!(matches!(done, Ok(()) | Err(AppendError::Fenced(_))), "{done:?}");
         for (index, mut kept) in kept.into_iter().enumerate() {
             if done.is_ok() {
-                let placed = batch.placed(index);
+                let placed = batch.append_result(index);
                 let before = self.log.iter().filter(|other| other.queue == kept.queue && !other.half).count();
                 assert_eq!(placed.queue_offset.get(), if kept.half { 0 } else { before as u64 });
                 kept.end = Some(placed.log_offset.get() + u64::from(placed.size));

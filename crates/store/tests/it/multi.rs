@@ -24,7 +24,7 @@ fn send(store: &Store, queue: &Arc<Queue>, message: &Message<'_>, now_ms: i64) -
     let index = batch.push(queue, message).unwrap();
     store.append(&mut batch, now_ms).unwrap();
     let mut record = Vec::new();
-    store.record_at(batch.placed(index).log_offset, &mut record).unwrap();
+    store.record_at(batch.append_result(index).log_offset, &mut record).unwrap();
     record
 }
 
@@ -71,7 +71,7 @@ fn every_queue_counts_for_itself_inside_a_batch_and_across() {
     store.append(&mut batch, 1).unwrap();
     let record = |index: usize| {
         let mut record = Vec::new();
-        store.record_at(batch.placed(index).log_offset, &mut record).unwrap();
+        store.record_at(batch.append_result(index).log_offset, &mut record).unwrap();
         record
     };
     let found: Vec<_> = (0..8).step_by(2).map(|index| offsets(&record(index))).collect();

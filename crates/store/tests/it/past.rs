@@ -4,7 +4,7 @@ use crate::elsewhere::{from_elsewhere, remake};
 use crate::tool::{append, open, small_config};
 use std::path::Path;
 use std::sync::Arc;
-use store::inspect::{Repair, Step, Survey, Verified, verify};
+use store::inspect::{Repair, Step, Survey, VerifyResult, verify};
 use store::{Disk, FakeDisk};
 use wire::units::QueueOffset;
 
@@ -12,7 +12,7 @@ fn survey(disk: &FakeDisk) -> Survey {
     Survey::of(Arc::new(disk.clone()), "/store".as_ref(), &[]).unwrap()
 }
 
-fn verified(disk: &FakeDisk) -> Verified {
+fn verified(disk: &FakeDisk) -> VerifyResult {
     verify(&survey(disk), 2, &|_| {}).unwrap()
 }
 

@@ -4,8 +4,8 @@ use crate::tool::{append, bodies, flush, message, small_config, until};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{
-    AppendError, Boundary, Config, Disk, FakeDisk, FlushOutcome, GaveBack, Level, Queue, ReadError, Reason,
-    Retained, RetentionSettings, Round, Store, Unconsumed, Usage, UsageLimit,
+    AppendError, Boundary, Config, Disk, FakeDisk, FlushOutcome, FreedSpace, Level, Queue, ReadError, Reason,
+    RetentionRound, RetentionSettings, RoundResult, Store, UnconsumedPolicy, Usage, UsageLimit,
 };
 use wire::units::{LogOffset, QueueOffset};
 
@@ -16,8 +16,10 @@ pub fn settings() -> RetentionSettings {
 }
 
 /// A round at four o'clock.
-pub fn round(store: &Store, settings: &RetentionSettings, now_ms: i64) -> Retained {
-    store.retain(settings, &Round { now_ms, hour: 4, asked: false, unconsumed_from: &|| None }).unwrap()
+pub fn round(store: &Store, settings: &RetentionSettings, now_ms: i64) -> RoundResult {
+    store
+        .retain(settings, &RetentionRound { now_ms, hour: 4, asked: false, unconsumed_from: &|| None })
+        .unwrap()
 }
 
 fn names(disk: &FakeDisk, directory: &str) -> Vec<String> {
@@ -38,7 +40,7 @@ pub fn fill(store: &Store, disk: &FakeDisk, queue: &Arc<Queue>, files: u64, now_
 }
 
 fn gives_back(store: &Store) -> bool {
-    store.give_back().unwrap() != GaveBack::Nothing
+    store.free_space().unwrap() != FreedSpace::Nothing
 }
 
 /// Every offset from the minimum on can be read, and nothing before it is promised.
@@ -146,7 +148,7 @@ fn at_other_hours_only_when_asked() {
     let disk = FakeDisk::new(512);
     let store = open(&disk);
     fill(&store, &disk, &store.queue("A", 0).unwrap(), 3, 0);
-    let at_noon = |asked| Round { now_ms: 9 * HOUR_MS, hour: 12, asked, unconsumed_from: &|| None };
+    let at_noon = |asked| RetentionRound { now_ms: 9 * HOUR_MS, hour: 12, asked, unconsumed_from: &|| None };
     assert_eq!(store.retain(&settings(), &at_noon(false)).unwrap().min, LogOffset::ZERO);
     assert_eq!(store.retain(&settings(), &at_noon(true)).unwrap().min.get(), 3 * 4096);
 }
@@ -309,7 +311,7 @@ fn a_queue_that_cannot_be_read_keeps_only_its_own_files() {
     store.wait_healed();
     let path = Path::new("/store/consumequeue/Broken/0/00000000000000000000");
     disk.set_unreadable(path, 0..u64::MAX);
-    let late = Round { now_ms: 9 * HOUR_MS, hour: 4, asked: false, unconsumed_from: &|| None };
+    let late = RetentionRound { now_ms: 9 * HOUR_MS, hour: 4, asked: false, unconsumed_from: &|| None };
     let failed = store.retain(&settings(), &late).unwrap_err();
     assert!(failed.to_string().contains("queue Broken/0"), "{failed}");
     let busy = store.find_queue("Busy", 0).unwrap();
@@ -332,18 +334,18 @@ fn what_nobody_has_consumed_stays_until_the_disk_is_full() {
     fill(&store, &disk, &queue, 5, 0);
     let unconsumed_from = || Some(LogOffset::new(2 * 4096 + 17));
     let at = |unconsumed, now_ms| {
-        let round = Round { now_ms, hour: 4, asked: false, unconsumed_from: &unconsumed_from };
+        let round = RetentionRound { now_ms, hour: 4, asked: false, unconsumed_from: &unconsumed_from };
         store.retain(&RetentionSettings { unconsumed, ..settings() }, &round).unwrap()
     };
-    let kept = at(Unconsumed::Protect, 9 * HOUR_MS);
+    let kept = at(UnconsumedPolicy::Protect, 9 * HOUR_MS);
     assert_eq!((kept.min.get(), kept.verdict.kept_for_consumers), (2 * 4096, true));
     let usage = Usage { device: 0, total: 100_000, free: 13_000, available: 13_000 };
     disk.faults(|faults| faults.usage = vec![("/store".into(), usage)]);
-    assert_eq!(at(Unconsumed::Reject, 9 * HOUR_MS).min.get(), 2 * 4096);
+    assert_eq!(at(UnconsumedPolicy::Reject, 9 * HOUR_MS).min.get(), 2 * 4096);
     // 87 percent: one file gives back what two files of before still will.
     disk.faults(|faults| faults.usage[0].1.free = 1000);
     disk.faults(|faults| faults.usage[0].1.available = 1000);
-    let dropped = at(Unconsumed::Protect, 9 * HOUR_MS);
+    let dropped = at(UnconsumedPolicy::Protect, 9 * HOUR_MS);
     assert_eq!((dropped.min.get(), dropped.verdict.drops_unconsumed), (4 * 4096, true));
     check_readable(&store, &queue);
 }

@@ -5,7 +5,8 @@ use crate::tool::{append, bodies, flush, small_config};
 use proptest::prelude::*;
 use std::sync::Arc;
 use store::{
-    Config, FakeDisk, FlushMode, FlushOutcome, GaveBack, RetentionSettings, Round, Store, Unconsumed, Usage,
+    Config, FakeDisk, FlushMode, FlushOutcome, FreedSpace, RetentionRound, RetentionSettings, Store,
+    UnconsumedPolicy, Usage,
 };
 use wire::units::LogOffset;
 
@@ -25,7 +26,7 @@ enum Op {
     Bytes(u64),
     /// Expires messages of a queue that are older than a number of minutes.
     Expire(usize, i64),
-    GiveBack,
+    FreeSpace,
     Reopen,
     Kill,
     PowerCut(u64),
@@ -39,7 +40,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => (60u64..100, 0u64..100).prop_map(|(percent, share)| Op::FullDisk(percent, share)),
         1 => (1u64..6).prop_map(Op::Bytes),
         1 => (0usize..3, 0i64..90).prop_map(|(queue, minutes)| Op::Expire(queue, minutes)),
-        1 => Just(Op::GiveBack),
+        1 => Just(Op::FreeSpace),
         1 => Just(Op::Reopen),
         1 => Just(Op::Kill),
         2 => any::<u64>().prop_map(Op::PowerCut),
@@ -78,10 +79,11 @@ impl Model {
 
     fn round(&self, settings: &RetentionSettings, unconsumed: Option<LogOffset>) {
         let unconsumed_from = || unconsumed;
-        let round = Round { now_ms: self.now_ms, hour: 0, asked: false, unconsumed_from: &unconsumed_from };
+        let round =
+            RetentionRound { now_ms: self.now_ms, hour: 0, asked: false, unconsumed_from: &unconsumed_from };
         let done = self.store.retain(settings, &round).unwrap();
         assert_eq!(done.min, self.store.min());
-        let kept = unconsumed.filter(|_| settings.unconsumed == Unconsumed::Reject);
+        let kept = unconsumed.filter(|_| settings.unconsumed == UnconsumedPolicy::Reject);
         assert!(kept.is_none_or(|kept| done.min <= kept.max(done.from)), "{done:?} {unconsumed:?}");
     }
 
@@ -141,7 +143,7 @@ impl Model {
                 self.set_used(*percent);
                 let held = self.store.appended().since(self.store.min());
                 let unconsumed = Some(self.store.min() + held * share / 100);
-                for policy in [Unconsumed::Reject, Unconsumed::Protect] {
+                for policy in [UnconsumedPolicy::Reject, UnconsumedPolicy::Protect] {
                     self.round(&RetentionSettings { unconsumed: policy, ..Self::settings() }, unconsumed);
                 }
                 self.disk.faults(|faults| faults.usage.clear());
@@ -156,7 +158,7 @@ impl Model {
                 let min = self.store.expire_queue(&queue, before_ms, queue.max()).unwrap();
                 assert_eq!(min, queue.min());
             }
-            Op::GiveBack => while self.store.give_back().unwrap() != GaveBack::Nothing {},
+            Op::FreeSpace => while self.store.free_space().unwrap() != FreedSpace::Nothing {},
             Op::Reopen => {
                 self.store.close().unwrap();
                 self.reopen(self.disk.clone());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Config, FakeDisk, FlushMode, Message, Numbered, Queue, Store};
+use store::{Config, CqUnit, FakeDisk, FlushMode, Message, Queue, Store};
 use wire::record::RecordView;
 use wire::units::QueueOffset;
 
@@ -45,7 +45,7 @@ pub fn append(store: &Store, queue: &Arc<Queue>, body: &[u8], now_ms: i64) -> u6
     let mut batch = store.batch();
     let index = batch.push(queue, &message(body, b"TAGS\x01TagA\x02")).unwrap();
     store.append(&mut batch, now_ms).unwrap();
-    batch.placed(index).queue_offset.get()
+    batch.append_result(index).queue_offset.get()
 }
 
 /// Waits for an outcome of another thread. Panics after two minutes.
@@ -65,10 +65,10 @@ pub fn flush(store: &Store) -> store::FlushOutcome {
 }
 
 /// Returns all messages of a queue.
-pub fn messages_of(queue: &Queue) -> Vec<Numbered> {
+pub fn messages_of(queue: &Queue) -> Vec<CqUnit> {
     let mut units = Vec::new();
     queue.units_blocking(QueueOffset::ZERO, usize::MAX >> 1, &mut units).unwrap();
-    (0..).zip(units).map(|(at, unit)| Numbered { offset: QueueOffset::new(at), unit }).collect()
+    (0..).zip(units).map(|(at, unit)| CqUnit { offset: QueueOffset::new(at), unit }).collect()
 }
 
 /// Returns the bodies of the messages from an offset on. Checks all fields of the records.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::inspect::{Part, Repair, Survey, Wanted, verify};
+use store::inspect::{DumpPart, Repair, Selection, Survey, verify};
 use store::{Config, Disk, FakeDisk, Store, Unit};
 use wire::units::QueueOffset;
 
@@ -93,7 +93,7 @@ fn a_sector_that_cannot_be_read_is_named_and_the_rest_is_verified() {
         rows.push(row.to_string());
         ControlFlow::Continue(())
     };
-    survey.dump(Part::Log, &Wanted::default(), &mut give).unwrap();
+    survey.dump(DumpPart::Log, &Selection::default(), &mut give).unwrap();
     let of = |kind: &str| rows.iter().filter(|row| row.starts_with(kind)).count();
     assert_eq!((of("unreadable at=16384 end=20480"), of("damage ")), (1, 1));
     assert_eq!(of("record ") as u64, found.records);

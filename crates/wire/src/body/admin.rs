@@ -18,7 +18,7 @@ pub struct TopicOffset {
     pub min_offset: i64,
 }
 
-/// The answer to `GET_TOPIC_STATS_INFO` (`TopicStatsTable`).
+/// The response to `GET_TOPIC_STATS_INFO` (`TopicStatsTable`).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopicStats {
@@ -49,7 +49,7 @@ pub struct OffsetWrapper {
     pub unconsumed_is_bound: bool,
 }
 
-/// The answer to `GET_CONSUME_STATS` (`org.apache.rocketmq.remoting.protocol.admin.ConsumeStats`).
+/// The response to `GET_CONSUME_STATS` (`org.apache.rocketmq.remoting.protocol.admin.ConsumeStats`).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumeStats {
@@ -59,7 +59,7 @@ pub struct ConsumeStats {
     pub offset_table: BTreeMap<MessageQueue, OffsetWrapper>,
 }
 
-/// The answer to `GET_BROKER_CONSUME_STATS` (`ConsumeStatsList`).
+/// The response to `GET_BROKER_CONSUME_STATS` (`ConsumeStatsList`).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumeStatsList {
@@ -73,7 +73,7 @@ pub struct ConsumeStatsList {
     pub total_inflight_diff: i64,
 }
 
-/// The answer to `QUERY_CORRECTION_OFFSET` (`QueryCorrectionOffsetBody`).
+/// The response to `QUERY_CORRECTION_OFFSET` (`QueryCorrectionOffsetBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CorrectionOffsets {
@@ -81,7 +81,7 @@ pub struct CorrectionOffsets {
     pub correction_offsets: BTreeMap<i32, i64>,
 }
 
-/// The answer to `QUERY_SUBSCRIPTION_BY_CONSUMER` (`QuerySubscriptionResponseBody`).
+/// The response to `QUERY_SUBSCRIPTION_BY_CONSUMER` (`QuerySubscriptionResponseBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct QuerySubscription {
@@ -107,7 +107,7 @@ pub struct Connection {
     pub version: i32,
 }
 
-/// The answer to `GET_CONSUMER_CONNECTION_LIST` (`ConsumerConnection`).
+/// The response to `GET_CONSUMER_CONNECTION_LIST` (`ConsumerConnection`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumerConnection {
@@ -123,7 +123,7 @@ pub struct ConsumerConnection {
     pub subscription_table: BTreeMap<String, SubscriptionData>,
 }
 
-/// The answer to `GET_PRODUCER_CONNECTION_LIST` (`ProducerConnection`).
+/// The response to `GET_PRODUCER_CONNECTION_LIST` (`ProducerConnection`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProducerConnection {
@@ -131,7 +131,7 @@ pub struct ProducerConnection {
     pub connection_set: Vec<Connection>,
 }
 
-/// The answer of a client to `GET_CONSUMER_RUNNING_INFO` (`ConsumerRunningInfo`).
+/// The response of a client to `GET_CONSUMER_RUNNING_INFO` (`ConsumerRunningInfo`).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumerRunningInfo {

@@ -35,7 +35,7 @@ pub struct QueueAssignment {
     pub mode: String,
 }
 
-/// The answer to `QUERY_ASSIGNMENT` (`QueryAssignmentResponseBody`).
+/// The response to `QUERY_ASSIGNMENT` (`QueryAssignmentResponseBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct QueryAssignmentResponseBody {
@@ -106,8 +106,8 @@ pub struct BatchAckBody {
 }
 
 fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<BatchAck>, D::Error> {
-    struct Entries;
-    impl<'de> Visitor<'de> for Entries {
+    struct AckVisitor;
+    impl<'de> Visitor<'de> for AckVisitor {
         type Value = Vec<BatchAck>;
 
         fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -125,5 +125,5 @@ fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<BatchAck>, 
             Ok(acks)
         }
     }
-    deserializer.deserialize_seq(Entries)
+    deserializer.deserialize_seq(AckVisitor)
 }

@@ -17,7 +17,7 @@ pub const NONCE_BYTES_MAX: usize = 64;
 /// secret of the requesting user. Only a broker that knows the secret can make the signature.
 pub const PROOF: &str = "vostokProof";
 
-/// The beginning of a proof's content, before the body of the answer. The first byte is zero. The content of a signed request never
+/// The beginning of a proof's content, before the body of the response. The first byte is zero. The content of a signed request never
 /// begins with zero, so that no signature of a request is a proof.
 pub fn proven_head(code: i32, nonce: &str, version: &str) -> String {
     format!("\0vostok-answer\0{code}\0{nonce}\0{version}\0")

@@ -7,7 +7,7 @@ use super::{ConsumerOffsetTable, SubscriptionGroupTable, TopicTable};
 /// The changes of one table.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Changed<T> {
+pub struct TableDelta<T> {
     /// Removed keys. In a table of offsets, `@group` means all offsets of a group and `topic@` all offsets in a
     /// topic. Removals apply before `table`, which may hold a key that was removed and created again.
     pub gone: Vec<String>,
@@ -23,14 +23,14 @@ pub struct Changed<T> {
 pub struct TableChanges {
     /// Configurations of groups. The part has the whole `forbidden_table`: the permissions in topics that operators
     /// took from groups. Absent in a part about other tables only.
-    pub groups: Option<Changed<SubscriptionGroupTable>>,
+    pub groups: Option<TableDelta<SubscriptionGroupTable>>,
     /// End of this part: the table and key of its last entry. Only the master interprets the text: the slave
     /// sends it to get the next part. Absent in the last part.
     pub more: Option<String>,
     /// Offsets that groups committed, by `topic@group`. Absent in a part about other tables only.
-    pub offsets: Option<Changed<ConsumerOffsetTable>>,
+    pub offsets: Option<TableDelta<ConsumerOffsetTable>>,
     /// Configurations of topics. Absent in a part about other tables only.
-    pub topics: Option<Changed<TopicTable>>,
+    pub topics: Option<TableDelta<TopicTable>>,
 }
 
 impl TableChanges {
@@ -50,8 +50,8 @@ impl TableChanges {
 }
 
 fn join<T>(
-    changed: &mut Option<Changed<T>>,
-    next: Option<Changed<T>>,
+    changed: &mut Option<TableDelta<T>>,
+    next: Option<TableDelta<T>>,
     extend: impl FnOnce(&mut T, T),
 ) -> bool {
     match (changed, next) {

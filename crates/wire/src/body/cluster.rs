@@ -1,4 +1,4 @@
-//! Lists in answers of the name server.
+//! Lists in responses of the name server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::BrokerData;
 
-/// The answer to `GET_BROKER_CLUSTER_INFO` (`org.apache.rocketmq.remoting.protocol.body.ClusterInfo`).
+/// The response to `GET_BROKER_CLUSTER_INFO` (`org.apache.rocketmq.remoting.protocol.body.ClusterInfo`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterInfo {
@@ -34,7 +34,7 @@ pub struct ReplacedBroker {
 /// Header field of `GET_BROKER_CLUSTER_INFO` that asks for [`REPLACED_BROKERS`] when it is `true`.
 pub const WITH_REPLACED_BROKERS: &str = "withReplacedBrokers";
 
-/// Header field of the answer to `GET_BROKER_CLUSTER_INFO`: a JSON array of [`ReplacedBroker`].
+/// Header field of the response to `GET_BROKER_CLUSTER_INFO`: a JSON array of [`ReplacedBroker`].
 pub const REPLACED_BROKERS: &str = "replacedBrokers";
 
 /// A broker that left a name server and did not come back. It is in [`DEPARTED_BROKERS`], which name servers of RocketMQ do not have.
@@ -58,7 +58,7 @@ pub struct DepartedBroker {
 /// Header field of `GET_BROKER_CLUSTER_INFO` that asks for [`DEPARTED_BROKERS`] when it is `true`.
 pub const WITH_DEPARTED_BROKERS: &str = "withDepartedBrokers";
 
-/// Header field of the answer to `GET_BROKER_CLUSTER_INFO`: a JSON array of [`DepartedBroker`].
+/// Header field of the response to `GET_BROKER_CLUSTER_INFO`: a JSON array of [`DepartedBroker`].
 pub const DEPARTED_BROKERS: &str = "departedBrokers";
 
 /// The members of one broker group (`org.apache.rocketmq.remoting.protocol.body.BrokerMemberGroup`).
@@ -73,7 +73,7 @@ pub struct BrokerMemberGroup {
     pub cluster: String,
 }
 
-/// The answer to `GET_BROKER_MEMBER_GROUP` (`GetBrokerMemberGroupResponseBody`).
+/// The response to `GET_BROKER_MEMBER_GROUP` (`GetBrokerMemberGroupResponseBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BrokerMemberGroupBody {
@@ -85,7 +85,7 @@ pub struct BrokerMemberGroupBody {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopicList {
-    /// Address of any broker; only in the answer to `GET_SYSTEM_TOPIC_LIST_FROM_NS`.
+    /// Address of any broker; only in the response to `GET_SYSTEM_TOPIC_LIST_FROM_NS`.
     pub broker_addr: Option<String>,
     /// Topic names.
     pub topic_list: Vec<String>,

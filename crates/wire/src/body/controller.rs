@@ -16,7 +16,7 @@ pub struct SyncStateSet {
     pub sync_state_set_epoch: i32,
 }
 
-/// The answer to an election (`ElectMasterResponseBody`).
+/// The response to an election (`ElectMasterResponseBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ElectMasterBody {
@@ -61,7 +61,7 @@ pub struct ReplicasInfo {
     pub sync_state_set_epoch: i32,
 }
 
-/// The answer to `CONTROLLER_GET_SYNC_STATE_DATA` (`BrokerReplicasInfo`).
+/// The response to `CONTROLLER_GET_SYNC_STATE_DATA` (`BrokerReplicasInfo`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BrokerReplicasInfo {

@@ -29,7 +29,7 @@ pub struct SubscriptionGroupConfig {
     pub group_name: Option<String>,
     /// Delays of retries; `{"type":"CUSTOMIZED"}` means the delay levels.
     pub group_retry_policy: Value,
-    /// Flags that answers to pulls repeat (`groupSysFlag`). Brokers and clients of RocketMQ give them no meaning.
+    /// Flags that responses to pulls repeat (`groupSysFlag`). Brokers and clients of RocketMQ give them no meaning.
     pub group_sys_flag: i32,
     /// Whether members are notified when the membership changes.
     pub notify_consumer_ids_changed_enable: bool,
@@ -76,7 +76,7 @@ impl SubscriptionGroupConfig {
     }
 }
 
-/// The file `subscriptionGroup.json`, and the answer to `GET_ALL_SUBSCRIPTIONGROUP_CONFIG`
+/// The file `subscriptionGroup.json`, and the response to `GET_ALL_SUBSCRIPTIONGROUP_CONFIG`
 /// (`SubscriptionGroupWrapper`).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -92,7 +92,7 @@ pub struct SubscriptionGroupTable {
     pub extra: Extra,
 }
 
-/// The answer to `GET_CONSUMER_LIST_BY_GROUP` (`GetConsumerListByGroupResponseBody`).
+/// The response to `GET_CONSUMER_LIST_BY_GROUP` (`GetConsumerListByGroupResponseBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumerListByGroup {

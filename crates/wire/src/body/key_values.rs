@@ -98,7 +98,7 @@ fn escape(text: &str, is_key: bool) -> String {
     escaped
 }
 
-struct Entry {
+struct Line {
     key: String,
     value: String,
     /// Number of the entry's first line, from 1.
@@ -108,7 +108,7 @@ struct Entry {
 }
 
 /// The entries of a text in order, without comments and empty lines.
-fn entries(text: &str) -> impl Iterator<Item = Result<Entry, KeyValuesError>> + '_ {
+fn entries(text: &str) -> impl Iterator<Item = Result<Line, KeyValuesError>> + '_ {
     let mut at = 0;
     let mut number = 0;
     std::iter::from_fn(move || {
@@ -135,7 +135,7 @@ fn entries(text: &str) -> impl Iterator<Item = Result<Entry, KeyValuesError>> + 
             }
             if !logical.is_empty() {
                 let entry =
-                    split(&logical).map(|(key, value)| Entry { key, value, line: first, range: start..at });
+                    split(&logical).map(|(key, value)| Line { key, value, line: first, range: start..at });
                 return Some(entry.ok_or(KeyValuesError { line: first }));
             }
         }

@@ -19,7 +19,7 @@ pub struct LockBatchBody {
     pub only_this_broker: bool,
 }
 
-/// The answer to `LOCK_BATCH_MQ` (`LockBatchResponseBody`).
+/// The response to `LOCK_BATCH_MQ` (`LockBatchResponseBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LockBatchResponseBody {

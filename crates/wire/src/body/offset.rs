@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{DataVersion, Extra, MessageQueue};
 
-/// The file `consumerOffset.json`, and the answer to `GET_ALL_CONSUMER_OFFSET` (`ConsumerOffsetSerializeWrapper`).
+/// The file `consumerOffset.json`, and the response to `GET_ALL_CONSUMER_OFFSET` (`ConsumerOffsetSerializeWrapper`).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumerOffsetTable {

@@ -60,7 +60,7 @@ pub struct TopicQueueMapping {
     pub total_queues: i32,
 }
 
-/// The answer to `GET_ROUTEINFO_BY_TOPIC` (`org.apache.rocketmq.remoting.protocol.route.TopicRouteData`).
+/// The response to `GET_ROUTEINFO_BY_TOPIC` (`org.apache.rocketmq.remoting.protocol.route.TopicRouteData`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopicRouteData {

@@ -138,6 +138,18 @@ fn the_packed_registration_is_byte_exact() {
 }
 
 #[test]
+fn the_ha_status_of_a_broker_of_rocketmq_is_read_and_written_again() {
+    let text = r#"{"haClientRuntimeInfo":{"activated":true,"lastReadTimestamp":7,"lastWriteTimestamp":8,"masterAddr":"10.0.0.1:10912","masterFlushOffset":9,"maxOffset":10,"transferredByteInSecond":11},"haConnectionInfo":[{"addr":"10.0.0.2:5","diff":-1,"inSync":true,"slaveAckOffset":4,"transferFromWhere":-1,"transferredByteInSecond":3}],"inSyncSlaveNums":1,"master":true,"masterCommitLogMaxOffset":5}"#;
+    let found: HaRuntimeInfo = json::from_str(text).unwrap();
+    assert_eq!(String::from_utf8(json::to_vec(&found)).unwrap(), text);
+    let slave = r#"{"haClientRuntimeInfo":{"masterAddr":null,"connectionAddr":"10.0.0.2:5"},"nowMs":6}"#;
+    let found: HaRuntimeInfo = json::from_str(slave).unwrap();
+    let own = &found.ha_client_runtime_info;
+    assert_eq!((found.master, found.now_ms, own.master_addr.as_deref()), (false, Some(6), None));
+    assert_eq!(own.connection_addr.as_deref(), Some("10.0.0.2:5"));
+}
+
+#[test]
 fn code_sets_of_the_go_client_are_read() {
     let text =
         r#"{"topic":"T","subString":"TagA","codeSet":["2598919"],"tagsSet":["TagA"],"expressionType":null}"#;

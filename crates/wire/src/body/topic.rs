@@ -118,7 +118,7 @@ pub struct TopicTable {
     pub extra: Extra,
 }
 
-/// Topics and static-topic mappings (`TopicConfigAndMappingSerializeWrapper`): the answer to
+/// Topics and static-topic mappings (`TopicConfigAndMappingSerializeWrapper`): the response to
 /// `GET_ALL_TOPIC_CONFIG` and the core of a registration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

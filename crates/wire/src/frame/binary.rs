@@ -6,7 +6,7 @@ use crate::fields::{Pair, Pairs};
 
 /// Parses a binary header; positions are relative to `header`.
 pub(super) fn decode(header: &[u8], pairs: &mut Pairs, empty: Empty) -> Result<RawHeader, FrameError> {
-    let mut cursor = Cursor { bytes: header, at: 0 };
+    let mut cursor = BinaryCursor { bytes: header, at: 0 };
     let code = i32::from(i16::from_be_bytes(cursor.array()?));
     let language = Language::from_byte(cursor.array::<1>()?[0]);
     let version = i32::from(i16::from_be_bytes(cursor.array()?));
@@ -35,12 +35,12 @@ pub(super) fn decode(header: &[u8], pairs: &mut Pairs, empty: Empty) -> Result<R
     Ok(RawHeader { code, language, version, opaque, flag, remark })
 }
 
-struct Cursor<'a> {
+struct BinaryCursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Cursor<'_> {
+impl BinaryCursor<'_> {
     fn error(&self, why: &'static str) -> FrameError {
         FrameError::Header { at: self.at, why }
     }

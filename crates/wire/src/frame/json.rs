@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = 32;
 type Range = (u32, u32);
 
 /// A scalar member: the content of a string, or the text of a number or literal.
-enum Scalar {
+enum ScalarRange {
     Text(Range),
     Literal(Range),
     Null,
@@ -103,17 +103,17 @@ impl Parser<'_> {
             b"flag" => raw.flag = self.int()?,
             b"language" => {
                 raw.language = match self.scalar()? {
-                    Scalar::Text(range) => Language::from_name(self.slice(range)),
-                    Scalar::Literal(range) => parse_int(self.slice(range))
+                    ScalarRange::Text(range) => Language::from_name(self.slice(range)),
+                    ScalarRange::Literal(range) => parse_int(self.slice(range))
                         .and_then(|number| u8::try_from(number).ok())
                         .and_then(Language::from_byte),
-                    Scalar::Null => None,
+                    ScalarRange::Null => None,
                 }
             }
             b"remark" => {
                 raw.remark = match self.scalar()? {
-                    Scalar::Text(range) | Scalar::Literal(range) => Some(range),
-                    Scalar::Null => None,
+                    ScalarRange::Text(range) | ScalarRange::Literal(range) => Some(range),
+                    ScalarRange::Null => None,
                 }
             }
             b"extFields" => self.fields(pairs)?,
@@ -134,8 +134,8 @@ impl Parser<'_> {
                     (from, parser.at as u32)
                 }
                 _ => match parser.scalar()? {
-                    Scalar::Text(range) | Scalar::Literal(range) => range,
-                    Scalar::Null => return Ok(()),
+                    ScalarRange::Text(range) | ScalarRange::Literal(range) => range,
+                    ScalarRange::Null => return Ok(()),
                 },
             };
             if pairs.push(Pair { key, value }) { Ok(()) } else { Err(parser.error("too many header fields")) }
@@ -144,15 +144,15 @@ impl Parser<'_> {
 
     fn int(&mut self) -> Result<i32, FrameError> {
         let range = match self.scalar()? {
-            Scalar::Text(range) | Scalar::Literal(range) => range,
-            Scalar::Null => return Ok(0),
+            ScalarRange::Text(range) | ScalarRange::Literal(range) => range,
+            ScalarRange::Null => return Ok(0),
         };
         parse_int(self.slice(range)).ok_or_else(|| self.error("expected a 32-bit number"))
     }
 
-    fn scalar(&mut self) -> Result<Scalar, FrameError> {
+    fn scalar(&mut self) -> Result<ScalarRange, FrameError> {
         if let Some(text) = self.quoted() {
-            return text.map(Scalar::Text);
+            return text.map(ScalarRange::Text);
         }
         let from = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'+' | b'-' | b'.')) {
@@ -160,8 +160,8 @@ impl Parser<'_> {
         }
         match &self.bytes[from..self.at] {
             b"" => Err(self.error("expected a value")),
-            b"null" => Ok(Scalar::Null),
-            _ => Ok(Scalar::Literal((from as u32, self.at as u32))),
+            b"null" => Ok(ScalarRange::Null),
+            _ => Ok(ScalarRange::Literal((from as u32, self.at as u32))),
         }
     }
 

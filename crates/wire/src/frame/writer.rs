@@ -28,12 +28,12 @@ impl<'a> Head<'a> {
         Self { encoding, code, opaque, flag: 0, language: Language::Java, remark: None }
     }
 
-    /// The head of a one-way request, which gets no answer.
+    /// The head of a one-way request, which gets no response.
     pub fn one_way(encoding: Encoding, code: i32, opaque: i32) -> Self {
         Self { flag: FLAG_ONE_WAY, ..Self::request(encoding, code, opaque) }
     }
 
-    /// The head of an answer. It states the language `JAVA`, which third-party clients compare as a string.
+    /// The head of a response. It states the language `JAVA`, which third-party clients compare as a string.
     pub fn response(encoding: Encoding, code: i32, opaque: i32) -> Self {
         Self { encoding, code, opaque, flag: FLAG_RESPONSE, language: Language::Java, remark: None }
     }

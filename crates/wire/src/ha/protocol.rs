@@ -2,7 +2,7 @@
 
 use super::FrameError;
 use super::classic::{self, Header};
-use super::switch::{self, HandshakeReply, SlaveFrame, TransferHeader};
+use super::switch::{self, HandshakeResponse, SlaveFrame, TransferHeader};
 use crate::units::LogOffset;
 
 /// Protocol between a master and its slaves.
@@ -83,7 +83,7 @@ impl FrameHead {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterFrame {
     /// Response to a handshake, in auto-switch HA.
-    Reply(HandshakeReply),
+    Handshake(HandshakeResponse),
     /// Head of a piece of the log, which follows.
     Transfer(FrameHead),
 }
@@ -92,7 +92,7 @@ impl MasterFrame {
     /// Returns the size in bytes of the piece of the log that follows.
     pub fn body_bytes(&self) -> usize {
         match self {
-            Self::Reply(_) => 0,
+            Self::Handshake(_) => 0,
             Self::Transfer(head) => head.piece().1 as usize,
         }
     }

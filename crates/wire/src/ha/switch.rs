@@ -4,7 +4,7 @@
 //! |---|---|
 //! | slave's handshake, 16 bytes | `int` state 1, `short` from the last file only, `short` learner, `long` broker id |
 //! | slave's report, 12 bytes | `int` state 2, `long` the slave's log end |
-//! | master's reply, 20 + 12 n bytes | `int` state 1, `int` list size, `long` log end, `int` last epoch, n times `int` epoch and `long` start |
+//! | master's response, 20 + 12 n bytes | `int` state 1, `int` list size, `long` log end, `int` last epoch, n times `int` epoch and `long` start |
 //! | master's transfer, 36 + n bytes | `int` state 2, `int` body size, `long` offset, `int` epoch, `long` epoch's start, `long` confirm offset, body |
 
 use super::{BrokerId, EpochStart, FRAME_BYTES_MAX, FrameError, FrameHead, MasterFrame, Reader};
@@ -17,8 +17,8 @@ const STATE_TRANSFER: i32 = 2;
 pub const HANDSHAKE_BYTES: usize = 16;
 /// Size in bytes of a slave's report.
 pub const REPORT_BYTES: usize = 12;
-/// Size in bytes of the head of a master's reply to a handshake.
-pub const REPLY_HEADER_BYTES: usize = 20;
+/// Size in bytes of the head of a master's response to a handshake.
+pub const RESPONSE_HEADER_BYTES: usize = 20;
 /// Size in bytes of one entry of an epoch list.
 pub const EPOCH_ENTRY_BYTES: usize = 12;
 /// Most entries of an epoch list in a frame: the size of the buffer of a Java master (`handShakeBuffer`).
@@ -102,7 +102,7 @@ impl SlaveFrame {
 
 /// Response of a master to a handshake: the epochs of its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HandshakeReply {
+pub struct HandshakeResponse {
     /// End of the master's log.
     pub end: LogOffset,
     /// Epochs of the master's log, rising. An epoch without a byte begins at the start of the next epoch. A decoded
@@ -110,8 +110,8 @@ pub struct HandshakeReply {
     pub epochs: Vec<EpochStart>,
 }
 
-impl HandshakeReply {
-    /// Appends the bytes of the reply. Panics with more than [`EPOCH_ENTRIES_MAX`] epochs.
+impl HandshakeResponse {
+    /// Appends the bytes of the response. Panics with more than [`EPOCH_ENTRIES_MAX`] epochs.
     pub fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.epochs.len() <= EPOCH_ENTRIES_MAX, "a reply has room for 1000 epochs");
         let list_bytes = self.epochs.len() * EPOCH_ENTRY_BYTES;
@@ -133,7 +133,7 @@ impl HandshakeReply {
         if found > max || !found.is_multiple_of(EPOCH_ENTRY_BYTES) {
             return Err(FrameError::EpochListSize { max, found });
         }
-        if received.len() < REPLY_HEADER_BYTES + found {
+        if received.len() < RESPONSE_HEADER_BYTES + found {
             return Ok(None);
         }
         let end = reader.offset("log end")?;
@@ -147,7 +147,7 @@ impl HandshakeReply {
             }
             epochs.push(EpochStart { epoch, start });
         }
-        Ok(Some((Self { end, epochs }, REPLY_HEADER_BYTES + found)))
+        Ok(Some((Self { end, epochs }, RESPONSE_HEADER_BYTES + found)))
     }
 }
 
@@ -199,7 +199,7 @@ impl TransferHeader {
 /// `None` if the frame is not complete.
 ///
 /// # Errors
-/// [`FrameError::State`] for a frame that is neither reply nor transfer, [`FrameError::Negative`] for a number below zero,
+/// [`FrameError::State`] for a frame that is neither response nor transfer, [`FrameError::Negative`] for a number below zero,
 /// [`FrameError::TooLarge`] for a body above [`BODY_BYTES_MAX`], [`FrameError::EpochListSize`] and
 /// [`FrameError::EpochOrder`] for a list that no master can have.
 pub fn decode_master(received: &[u8]) -> Result<Option<(MasterFrame, usize)>, FrameError> {
@@ -207,10 +207,10 @@ pub fn decode_master(received: &[u8]) -> Result<Option<(MasterFrame, usize)>, Fr
         return Ok(None);
     }
     match Reader(received).int() {
-        STATE_HANDSHAKE if received.len() < REPLY_HEADER_BYTES => Ok(None),
+        STATE_HANDSHAKE if received.len() < RESPONSE_HEADER_BYTES => Ok(None),
         STATE_HANDSHAKE => {
-            let reply = HandshakeReply::decode(received)?;
-            Ok(reply.map(|(reply, size)| (MasterFrame::Reply(reply), size)))
+            let reply = HandshakeResponse::decode(received)?;
+            Ok(reply.map(|(reply, size)| (MasterFrame::Handshake(reply), size)))
         }
         STATE_TRANSFER if received.len() < TRANSFER_HEADER_BYTES => Ok(None),
         STATE_TRANSFER => {

@@ -1,5 +1,5 @@
 use super::switch::{
-    EPOCH_ENTRIES_MAX, Handshake, HandshakeReply, SlaveFrame, TRANSFER_HEADER_BYTES, TransferHeader,
+    EPOCH_ENTRIES_MAX, Handshake, HandshakeResponse, SlaveFrame, TRANSFER_HEADER_BYTES, TransferHeader,
     decode_master,
 };
 use super::{
@@ -92,18 +92,18 @@ fn reports_are_those_of_java() {
 #[test]
 fn replies_are_those_of_java() {
     let golden = include_bytes!("golden/switch-handshake-reply-2epochs.bin");
-    let reply = HandshakeReply { end: at(0xf8), epochs: vec![epoch(1, 0), epoch(4, 0x7c)] };
-    assert_eq!(decode_master(golden), Ok(Some((MasterFrame::Reply(reply.clone()), 44))));
+    let reply = HandshakeResponse { end: at(0xf8), epochs: vec![epoch(1, 0), epoch(4, 0x7c)] };
+    assert_eq!(decode_master(golden), Ok(Some((MasterFrame::Handshake(reply.clone()), 44))));
     let mut encoded = Vec::new();
     reply.encode(&mut encoded);
     assert_eq!(encoded, golden);
     assert_eq!(decode_master(&golden[..43]), Ok(None));
 
-    let none = HandshakeReply { end: at(9), epochs: Vec::new() };
+    let none = HandshakeResponse { end: at(9), epochs: Vec::new() };
     let mut encoded = Vec::new();
     none.encode(&mut encoded);
     assert_eq!(encoded[16..], [0xff; 4], "without an epoch the last one is -1");
-    assert_eq!(decode_master(&encoded), Ok(Some((MasterFrame::Reply(none), 20))));
+    assert_eq!(decode_master(&encoded), Ok(Some((MasterFrame::Handshake(none), 20))));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn refused(frame: &[u8]) -> String {
 #[test]
 fn what_no_master_sends_is_refused() {
     let mut reply = Vec::new();
-    HandshakeReply { end: at(300), epochs: vec![epoch(1, 0), epoch(2, 100)] }.encode(&mut reply);
+    HandshakeResponse { end: at(300), epochs: vec![epoch(1, 0), epoch(2, 100)] }.encode(&mut reply);
     let changed = |at: usize, bytes: &[u8]| {
         let mut frame = reply.clone();
         frame[at..at + bytes.len()].copy_from_slice(bytes);

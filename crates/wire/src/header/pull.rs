@@ -127,9 +127,9 @@ impl<'a> PullHeader<'a> {
     }
 }
 
-/// Header of every answer to a pull; RocketMQ's client reads the first four fields without a null check.
+/// Header of every response to a pull; RocketMQ's client reads the first four fields without a null check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PullReply {
+pub struct PullResponseHeader {
     /// Id of the broker to pull from next.
     pub suggest_broker_id: i64,
     /// Queue offset to pull from next.
@@ -144,7 +144,7 @@ pub struct PullReply {
     pub group_sys_flag: i32,
 }
 
-impl PullReply {
+impl PullResponseHeader {
     /// Reads the header.
     pub fn decode(fields: &Fields<'_>) -> Result<Self, FieldError> {
         Ok(Self {

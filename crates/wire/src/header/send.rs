@@ -1,4 +1,4 @@
-//! `SendMessageRequestHeader`, its V2 form with abbreviated names, and the answer.
+//! `SendMessageRequestHeader`, its V2 form with abbreviated names, and the response.
 
 use crate::codes::request;
 use crate::fields::{FieldError, Fields, boolean, number, text};
@@ -146,9 +146,9 @@ fn long_position(key: &[u8]) -> Option<u8> {
     })
 }
 
-/// Header of the answer to a send (`SendMessageResponseHeader`).
+/// Header of the response to a send (`SendMessageResponseHeader`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SendReply<'a> {
+pub struct SendResponseHeader<'a> {
     /// Offset message id, or a comma-separated list of them for a batch.
     pub message_id: &'a str,
     /// Queue id of the message.
@@ -159,8 +159,8 @@ pub struct SendReply<'a> {
     pub transaction_id: Option<&'a str>,
 }
 
-impl<'a> SendReply<'a> {
-    /// Reads the header of a successful answer.
+impl<'a> SendResponseHeader<'a> {
+    /// Reads the header of a successful response.
     pub fn decode(fields: &Fields<'a>) -> Result<Self, FieldError> {
         Ok(Self {
             message_id: fields.need("msgId")?,

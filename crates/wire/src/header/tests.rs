@@ -137,7 +137,8 @@ fn pull_header_and_reply_round_trip() {
         expression_type: "TAG",
         max_bytes: None,
     };
-    let reply = PullReply { next_offset: 5, min_offset: 1, max_offset: 9, ..PullReply::default() };
+    let reply =
+        PullResponseHeader { next_offset: 5, min_offset: 1, max_offset: 9, ..PullResponseHeader::default() };
     for encoding in [Encoding::Json, Encoding::Binary] {
         decoded(
             encoding,
@@ -147,7 +148,7 @@ fn pull_header_and_reply_round_trip() {
         decoded(
             encoding,
             |writer| reply.write(writer),
-            |command| assert_eq!(PullReply::decode(&command.fields), Ok(reply)),
+            |command| assert_eq!(PullResponseHeader::decode(&command.fields), Ok(reply)),
         );
     }
 }

@@ -24,7 +24,7 @@ fn append_ip(out: &mut Vec<u8>, ip: IpAddr) {
 }
 
 /// Offset message id: the broker that stored a record, and the record's log position (`MessageDecoder.createMessageId`).
-/// Shown to users as the `msgId` of a send answer.
+/// Shown to users as the `msgId` of a send response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetId {
     /// Address of the storing broker for clients.

@@ -18,7 +18,7 @@ const TOPIC_V1_MAX: usize = 127;
 
 /// Fields of a record that are known before the append.
 #[derive(Clone, Copy, Debug)]
-pub struct Fields<'a> {
+pub struct RecordFields<'a> {
     /// The topic's name.
     pub topic: &'a str,
     /// The queue id in the topic.
@@ -87,14 +87,14 @@ fn host_bytes(host: SocketAddr) -> usize {
     if host.is_ipv4() { 8 } else { 20 }
 }
 
-fn properties_bytes(fields: &Fields<'_>) -> usize {
+fn properties_bytes(fields: &RecordFields<'_>) -> usize {
     let separator = fields.properties.last().is_some_and(|last| *last != 2);
     let extra = if fields.crc_property { CRC_PROPERTY_BYTES + usize::from(separator) } else { 0 };
     fields.properties.len() + extra
 }
 
 /// Size in bytes of the record with these fields.
-pub fn size_of(fields: &Fields<'_>) -> usize {
+pub fn size_of(fields: &RecordFields<'_>) -> usize {
     RECORD_BYTES_MIN - 16
         + host_bytes(fields.born_host)
         + host_bytes(fields.store_host)
@@ -105,7 +105,7 @@ pub fn size_of(fields: &Fields<'_>) -> usize {
 }
 
 /// Size in bytes of the part before the body.
-pub fn head_size(fields: &Fields<'_>) -> usize {
+pub fn head_size(fields: &RecordFields<'_>) -> usize {
     72 + host_bytes(fields.born_host) + host_bytes(fields.store_host)
 }
 
@@ -114,7 +114,7 @@ pub fn head_size(fields: &Fields<'_>) -> usize {
 ///
 /// # Errors
 /// [`EncodeError`] when a part does not fit into its length field.
-pub fn encode(fields: &Fields<'_>, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
+pub fn encode(fields: &RecordFields<'_>, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
     let properties = properties_bytes(fields);
     let properties_field =
         i16::try_from(properties).map_err(|_| EncodeError::Properties { found: properties })?;

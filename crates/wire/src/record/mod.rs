@@ -1,4 +1,4 @@
-//! The message record: the same bytes in the commit log and in answers to pulls, big-endian.
+//! The message record: the same bytes in the commit log and in responses to pulls, big-endian.
 //!
 //! | bytes | field | offset with two IPv4 hosts |
 //! |---|---|---|
@@ -24,8 +24,8 @@ mod encode;
 pub mod sys_flag;
 
 pub use encode::{
-    BLANK_BYTES, CRC_PROPERTY_BYTES, EncodeError, Fields, Placement, encode, encode_blank, head_size, place,
-    seal_crc_property, size_of,
+    BLANK_BYTES, CRC_PROPERTY_BYTES, EncodeError, Placement, RecordFields, encode, encode_blank, head_size,
+    place, seal_crc_property, size_of,
 };
 
 use crate::hash::crc32;

@@ -8,12 +8,12 @@ macro_rules! golden {
     };
 }
 
-fn fields_of<'a>(view: &RecordView<'a>, crc_property: bool) -> Fields<'a> {
+fn fields_of<'a>(view: &RecordView<'a>, crc_property: bool) -> RecordFields<'a> {
     let mut stored = view.properties();
     if crc_property {
         stored = &stored[..stored.len() - CRC_PROPERTY_BYTES];
     }
-    Fields {
+    RecordFields {
         topic: view.topic_str().unwrap(),
         queue_id: view.queue_id(),
         flag: view.flag(),
@@ -113,7 +113,7 @@ fn the_version_follows_the_topic_length() {
     for (length, magic) in [(127, MAGIC_V1), (128, MAGIC_V2)] {
         let topic = "t".repeat(length);
         let mut out = Vec::new();
-        let fields = Fields { topic: &topic, ..fields_of(&view, false) };
+        let fields = RecordFields { topic: &topic, ..fields_of(&view, false) };
         assert_eq!(encode(&fields, &mut out).unwrap(), size_of(&fields));
         let again = RecordView::parse(&out).unwrap();
         assert_eq!((again.magic(), again.topic_str()), (magic, Some(topic.as_str())));
@@ -125,10 +125,10 @@ fn properties_of_32767_bytes_fit_and_one_more_is_refused() {
     let view = RecordView::parse(golden!("record-v1.bin")).unwrap();
     let long = vec![2u8; 32768];
     let mut out = b"kept".to_vec();
-    let fields = Fields { properties: &long, ..fields_of(&view, false) };
+    let fields = RecordFields { properties: &long, ..fields_of(&view, false) };
     assert_eq!(encode(&fields, &mut out), Err(EncodeError::Properties { found: 32768 }));
     assert_eq!(out, b"kept");
-    let fields = Fields { properties: &long[1..], ..fields_of(&view, false) };
+    let fields = RecordFields { properties: &long[1..], ..fields_of(&view, false) };
     encode(&fields, &mut out).unwrap();
     assert_eq!(RecordView::parse(&out[4..]).unwrap().properties(), &long[1..]);
 }
@@ -196,7 +196,7 @@ proptest! {
     ) {
         let (queue_id, flag, sys_flag, reconsume_times, born_timestamp, prepared_transaction_offset) = numbers;
         let (body, properties, crc_property) = parts;
-        let fields = Fields {
+        let fields = RecordFields {
             topic: &topic, queue_id, flag, sys_flag, born_timestamp, born_host: hosts.0, store_host: hosts.1,
             reconsume_times, prepared_transaction_offset, body: &body, properties: &properties, crc_property,
         };

@@ -154,9 +154,9 @@ impl<T: Copy + PartialEq, const N: usize> Codec<T> for [(&'static str, T); N] {
 }
 
 /// Codec of a value that a function reads and `Display` shows.
-pub struct Read<F>(pub F);
+pub struct FunctionCodec<F>(pub F);
 
-impl<T: Display, F: Fn(&str) -> Result<T, Fault>> Codec<T> for Read<F> {
+impl<T: Display, F: Fn(&str) -> Result<T, Fault>> Codec<T> for FunctionCodec<F> {
     fn read(&self, text: &str) -> Result<T, Fault> {
         (self.0)(text)
     }
@@ -170,9 +170,9 @@ impl<T: Display, F: Fn(&str) -> Result<T, Fault>> Codec<T> for Read<F> {
 pub(super) const HIDDEN: &str = "***";
 
 /// Codec of a secret, which is never shown.
-pub struct Hidden<C>(pub C);
+pub struct SecretCodec<C>(pub C);
 
-impl<C: Codec<String>> Codec<String> for Hidden<C> {
+impl<C: Codec<String>> Codec<String> for SecretCodec<C> {
     fn read(&self, text: &str) -> Result<String, Fault> {
         self.0.read(text)
     }

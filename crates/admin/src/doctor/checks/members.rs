@@ -1,7 +1,7 @@
 //! Reports of the members of consumer groups, and whether the reports fit together.
 
 use crate::doctor::bilingual::{Phrase, Text, text};
-use crate::doctor::bundle::{Bundle, Group, Lock, Member, Owned, Progress, Standing};
+use crate::doctor::bundle::{Bundle, Connection, Group, Lock, Member, Owned, Progress, Standing};
 use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::doctor::remedy::Fix;
 use crate::text::time;
@@ -91,9 +91,16 @@ fn stack_fix(group: &Group, client: &str) -> Fix {
     Fix::new("client", "status", &[("group", &group.name), ("client", client), ("stack", "true")])
 }
 
+/// Whether silence of a member is a fault. Clients of gRPC in other languages than Java that receive messages themselves may leave
+/// the question of RocketMQ's proxy unanswered (`ProxyClientRemotingProcessor`).
+fn must_answer(group: &Group, member: &Member) -> bool {
+    let is_java = |it: &Connection| it.client_id == member.client_id && it.language == "JAVA";
+    group.consume_type != "CONSUME_ACTIVELY" || group.connections.iter().any(is_java)
+}
+
 fn silent(bundle: &Bundle) -> Look {
     let all = bundle.groups.iter().flat_map(|group| group.members.iter().map(move |member| (group, member)));
-    Look::each(all, |(group, member)| {
+    Look::each(all.filter(|(group, member)| must_answer(group, member)), |(group, member)| {
         Found::when(member.is_silent(), || {
             let why = member.error.clone().unwrap_or_default();
             let advice =
@@ -254,7 +261,8 @@ fn members_beyond_queues(bundle: &Bundle) -> Look {
     })
 }
 
-/// Messages that wait in a queue of a group, by the broker's account; 0 when the group went on between two looks.
+/// Number of waiting messages in a queue of a group, as the broker reports it; 0 if the group
+/// consumed messages between two looks.
 fn lag(group: &Group, owned: &Owned) -> i64 {
     let same =
         |row: &&Progress| row.topic == owned.topic && row.broker == owned.broker && row.queue == owned.queue;

@@ -10,10 +10,11 @@ use crate::doctor::remedy::{Fix, Remedy};
 const RUNTIME: &str = "GET_BROKER_RUNTIME_INFO (28)";
 const NEEDS_VOSTOK: Phrase = Phrase("runtime figures of a Vostok broker");
 const NEEDS_JAVA: Phrase = Phrase("runtime figures of a RocketMQ broker");
-/// Time in the queue of sends after which they are refused (`waitTimeMillsInSendQueue`).
-const SEND_WAIT_MS: f64 = 200.0;
-/// Time for which the append is locked after which sends are refused (`osPageCacheBusyTimeOutMills`).
-const LOCK_MS: f64 = 1000.0;
+/// Time in the queue of sends after which sends are refused. Requests are taken out at the limit (`BrokerFastFailure`), so that the time
+/// is near the limit while sends are refused, and never above.
+const SEND_WAIT: Limit = Limit { setting: "waitTimeMillsInSendQueue", default_ms: 200.0, share: 0.9 };
+/// Time for which the append is locked after which all sends are refused.
+const LOCK: Limit = Limit { setting: "osPageCacheBusyTimeOutMills", default_ms: 1000.0, share: 1.0 };
 /// Counts that grow while requests are refused. `refusedFenced` is left out: a store stays fenced until its broker starts again.
 pub(crate) const COUNTS: [&str; 6] = [
     "refusedDiskFull",
@@ -30,6 +31,14 @@ const TOPICS_AHEAD: Phrase = Phrase("create topics ahead instead of by sending t
 const FEWER_PULLS: Phrase = Phrase("fewer consumers, or fewer queues for each");
 const STORE_LOGS: Phrase = Phrase("read store.log and storeerror.log of the broker");
 
+/// Limit of a time in a broker.
+struct Limit {
+    setting: &'static str,
+    default_ms: f64,
+    /// Share of the limit above which the time is a finding.
+    share: f64,
+}
+
 pub(super) const CHECKS: &[Check] = checks! {
     "refused-fenced", Critical, |bundle| counted(bundle, "refusedFenced", |_| CHECK_DISK.into()),
         "A write or flush failed, and the store takes nothing more until it is started again", NEEDS_VOSTOK;
@@ -45,9 +54,9 @@ pub(super) const CHECKS: &[Check] = checks! {
         "Pulls were refused because too many were held at empty queues", NEEDS_VOSTOK;
     "puts-failed", Critical, |bundle| counted(bundle, "putMessageFailedTimes", |_| STORE_LOGS.into()),
         "Messages could not be stored", NEEDS_JAVA;
-    "send-queue-waits", Warning, |bundle| above(bundle, "sendThreadPoolQueueHeadWaitTimeMills", SEND_WAIT_MS),
+    "send-queue-waits", Warning, |bundle| above(bundle, "sendThreadPoolQueueHeadWaitTimeMills", &SEND_WAIT),
         "Sends wait so long for a thread that they are refused ([TIMEOUT_CLEAN_QUEUE]broker busy)", NEEDS_JAVA;
-    "append-locked", Critical, |bundle| above(bundle, "pageCacheLockTimeMills", LOCK_MS),
+    "append-locked", Critical, |bundle| above(bundle, "pageCacheLockTimeMills", &LOCK),
         "The append is locked so long that all sends are refused ([PCBUSY_CLEAN_QUEUE]broker busy)", NEEDS_JAVA;
     "buffers-used-up", Critical, buffers_used_up,
         "The pool of transient store buffers is empty, and sends are refused", NEEDS_JAVA;
@@ -68,11 +77,13 @@ fn counted(bundle: &Bundle, name: &str, remedy: fn(&Broker) -> Remedy) -> Look {
     })
 }
 
-/// Brokers with a figure in milliseconds above a limit.
-fn above(bundle: &Bundle, name: &str, limit_ms: f64) -> Look {
+/// Brokers with a figure in milliseconds near or above a limit.
+fn above(bundle: &Bundle, name: &str, limit: &Limit) -> Look {
     Look::each(&bundle.brokers, |broker| {
         let value = broker.figure(name)?;
-        Found::when(value > limit_ms, || {
+        let set_ms = broker.setting(limit.setting).and_then(|text| text.parse().ok());
+        let limit_ms = set_ms.unwrap_or(limit.default_ms);
+        Found::when(value > limit_ms * limit.share, || {
             let figure = text!("{name}={value}, the limit is {limit_ms}", name, value, limit_ms);
             let advice = text!("look at the disk and at vostok doctor host on its machine");
             Found::new(broker.title(), figure, RUNTIME, advice).of_broker(broker)

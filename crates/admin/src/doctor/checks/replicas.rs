@@ -139,7 +139,8 @@ fn replication_fix(master: &Broker) -> Fix {
     Fix::new("broker", "replication", &[("broker", &master.address)])
 }
 
-/// Sends are refused below `minInSyncReplicas` alone (`CommitLog.asyncPutMessage`).
+/// Synchronous masters that refuse sends, because fewer replicas than `minInSyncReplicas` are in
+/// sync. A lack of `inSyncReplicas` makes no master refuse sends (`CommitLog.asyncPutMessage`).
 fn too_few(bundle: &Bundle) -> Look {
     Look::each(masters(bundle), |master| {
         let (found, needed) = (in_sync(master)?, number(master, "minInSyncReplicas").unwrap_or(1));
@@ -154,7 +155,9 @@ fn too_few(bundle: &Bundle) -> Look {
     })
 }
 
-/// Sends wait for `inSyncReplicas`, unless the in-sync set or the number of connected slaves decides (`CommitLog.calcNeedAckNums`).
+/// Synchronous masters with fewer replicas in sync than `inSyncReplicas`, for which sends wait.
+/// Masters are left out if the in-sync set or the number of connected slaves decides instead
+/// (`CommitLog.calcNeedAckNums`).
 fn too_few_acks(bundle: &Bundle) -> Look {
     Look::each(masters(bundle), |master| {
         let (found, needed) = (in_sync(master)?, number(master, "inSyncReplicas").unwrap_or(1));

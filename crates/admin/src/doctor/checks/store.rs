@@ -17,9 +17,9 @@ const DISPATCH_BYTES: f64 = 67_108_864.0;
 const LEVEL_MS: i64 = 60_000;
 /// Age of a half message from which on it is a finding, if its producer was asked and did not decide.
 const HALF_MS: i64 = 120_000;
-/// Age of an unprocessed record of a popped message from which on it is a finding. Records wait as long as their
-/// messages are invisible.
-const REVIVE_MS: i64 = 3_600_000;
+/// Age of an unprocessed record of a popped message from which on it is a finding. Timers deliver a record to the revive topic when its
+/// messages are visible again (`PopMessageProcessor.buildCkMsg`).
+const REVIVE_MS: i64 = 60_000;
 /// Longest time of a write or flush of the log before the disk is a finding (`diskStallTimeoutMillis`).
 const STALL_MS: f64 = 3_000.0;
 /// Seconds by which timed messages are late, above which they are a finding.
@@ -49,6 +49,9 @@ const REFUSES: Phrase = Phrase("sends are refused");
 const DELETES: Phrase = Phrase("messages are deleted before fileReservedTime");
 const DELETES_EARLY: Phrase = Phrase("expired files are deleted at any hour");
 const VERIFY: Phrase = Phrase("check the disk; stop the broker and run: vostok store verify DIRECTORY");
+const REBUILT: Phrase = Phrase(
+    "wait for the rebuild, whose rest is rebuildLeftBytes; if it does not end, check the disk and the log of the broker",
+);
 const READ_LOG: Phrase = Phrase("read the log of the broker, which names each");
 const LOOK_AT_DISK: Phrase = Phrase("look at the log of the broker and at its disk");
 
@@ -63,8 +66,8 @@ pub(super) const CHECKS: &[Check] = checks! {
         "The disk will be full within a day if the log goes on growing as in the last hour", NEEDS_VOSTOK;
     "sends-refused-for-space", Critical, refused_for_space,
         "The broker refuses sends at this moment because of its disk", NEEDS_VOSTOK;
-    "queues-lost", Critical, |bundle| above(bundle, "lostQueues", 0.0, VERIFY),
-        "Queues could not be rebuilt from the log", NEEDS_VOSTOK;
+    "queues-lost", Critical, |bundle| above(bundle, "lostQueues", 0.0, REBUILT),
+        "Queues lack their files, and give no messages until they are rebuilt from the log", NEEDS_VOSTOK;
     "messages-damaged", Critical, |bundle| above(bundle, "damagedMessages", 0.0, VERIFY),
         "Stored messages are damaged and passed over", NEEDS_VOSTOK;
     "messages-undelivered", Critical, |bundle| above(bundle, "undeliveredMessages", 0.0, READ_LOG),
@@ -88,7 +91,7 @@ pub(super) const CHECKS: &[Check] = checks! {
         "A producer does not say what becomes of its transactions, though it is asked",
         Phrase("the half topic of masters");
     "pop-revive-behind", Warning, revive_behind,
-        "Popped messages that nobody acknowledged come back more than an hour late, or are invisible for that long",
+        "Popped messages that nobody acknowledged come back more than a minute late",
         Phrase("the revive topic of masters");
     "retention-held", Warning, retention_held,
         "Expired messages are kept because a group has not consumed them, or because they are not delivered yet",
@@ -227,7 +230,8 @@ fn level_behind(bundle: &Bundle) -> Look {
     })
 }
 
-/// Topic of half messages that brokers gave up (`TransactionalMessageCheckService`).
+/// Broker sets with half messages that brokers gave up (`TransactionalMessageCheckService`). Such
+/// messages are in `TRANS_CHECK_MAX_TIME_TOPIC`.
 fn halves_given_up(bundle: &Bundle) -> Look {
     let topics = bundle.topics.iter().filter(|topic| topic.name == "TRANS_CHECK_MAX_TIME_TOPIC");
     Look::each(topics.flat_map(|topic| &topic.queues), |queue| {
@@ -271,9 +275,8 @@ fn revive_behind(bundle: &Bundle) -> Look {
         let found = heads.iter().filter(|head| age_ms(head) > REVIVE_MS).map(|head| {
             let (Head { waiting, queue, .. }, seconds, title) = (head, age_ms(head) / 1000, broker.title());
             let figure = text!("{waiting} records wait, the first since {seconds} s", waiting, seconds);
-            let advice = text!("look at the log of the broker and at its disk; messages that are invisible for hours are no fault");
             let subject = text!("revive queue {queue} of {title}", queue, title);
-            Found::new(subject, figure, "rmq_sys_REVIVE_LOG", advice).of_broker(broker)
+            Found::new(subject, figure, "rmq_sys_REVIVE_LOG", LOOK_AT_DISK).of_broker(broker)
         });
         Some(found.collect())
     })

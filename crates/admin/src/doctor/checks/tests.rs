@@ -548,7 +548,7 @@ const FAULTS: &[Fault] = &[
     ),
     (
         "pop-revive-behind",
-        |it| it.brokers[2].revives.as_mut().unwrap()[0].stored_ms = Some(NOW_MS - 4_000_000),
+        |it| it.brokers[2].revives.as_mut().unwrap()[0].stored_ms = Some(NOW_MS - 90_000),
         "revive queue 0 of broker-b",
     ),
     (
@@ -566,7 +566,7 @@ const FAULTS: &[Fault] = &[
     ("file-system", |it| facts(it).mounts[0].file_system = "nfs4".into(), "/data is on nfs4"),
     ("clock-source", |it| facts(it).clock_source = Some("hpet".into()), "hpet"),
     ("control-group-memory", |it| facts(it).group_memory_kills = Some(2), "2 processes ended"),
-    ("control-group-processor", |it| facts(it).group_cpu_throttled = Some((50, 1000)), "50 of 1000"),
+    ("control-group-processor", |it| facts(it).group_cpu_throttled = Some((60, 1000)), "60 of 1000"),
 ];
 
 fn verdict_of(bundle: &Bundle, code: &str) -> Verdict {
@@ -932,6 +932,12 @@ fn clients_of_grpc_that_cannot_tell_their_state_are_not_silent() {
     let why = "b:10911 answered SYSTEM_ERROR (1): not supported by clients of gRPC";
     bundle.groups[0].members[1].error = Some(why.to_owned());
     assert_eq!(verdict_of(&bundle, "member-silent").state, State::Pass);
+    // RocketMQ's proxy waits for an answer of a client that receives messages itself.
+    bundle.groups[0].members[1].error = Some("no answer from b:10911 within 3s".to_owned());
+    assert_eq!(verdict_of(&bundle, "member-silent").state, State::Finding);
+    bundle.groups[0].consume_type = "CONSUME_ACTIVELY".to_owned();
+    bundle.groups[0].connections.iter_mut().for_each(|it| it.language = "RUST".to_owned());
+    assert_eq!(verdict_of(&bundle, "member-silent").findings.len(), 0);
 }
 
 #[test]
@@ -1017,6 +1023,23 @@ fn an_offset_of_zero_where_the_queue_begins_later_may_mean_that_there_is_none() 
     assert!(verdict_of(&bundle, "group-offset-outside").findings.is_empty());
     row(&mut bundle).committed = 3;
     assert_eq!(verdict_of(&bundle, "group-offset-outside").findings.len(), 1);
+}
+
+#[test]
+fn sends_of_a_java_broker_are_refused_at_the_limits_of_its_settings() {
+    let mut bundle = with_data("append-locked");
+    let mut check = |code: &str, name: &str, value: &str, limit: (&str, &str), expected: State| {
+        runtime(&mut bundle, name, value);
+        setting(&mut bundle, limit.0, limit.1);
+        assert_eq!(verdict_of(&bundle, code).state, expected, "{name}={value}, {limit:?}");
+    };
+    let (name, limit) = ("sendThreadPoolQueueHeadWaitTimeMills", "waitTimeMillsInSendQueue");
+    check("send-queue-waits", name, "150", (limit, "200"), State::Pass);
+    check("send-queue-waits", name, "199", (limit, "200"), State::Finding);
+    check("send-queue-waits", name, "500", (limit, "3000"), State::Pass);
+    let (name, limit) = ("pageCacheLockTimeMills", "osPageCacheBusyTimeOutMills");
+    check("append-locked", name, "1500", (limit, "1000"), State::Finding);
+    check("append-locked", name, "1500", (limit, "120000"), State::Pass);
 }
 
 #[test]

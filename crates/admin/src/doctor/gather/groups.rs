@@ -86,8 +86,8 @@ pub(super) async fn gather(session: &Session, bundle: &Bundle, scope: &Scope) ->
     groups.into_values().collect()
 }
 
-/// Store time of the first message of a queue that a group has not consumed, ms since the epoch; `None` when the queue has
-/// none, or its broker does not give it to the tools.
+/// Store time of the first message of a queue that a group has not consumed, ms since the epoch.
+/// `None` if no message waits, or if the broker does not let operators read the queue.
 async fn first_waiting(session: &Session, row: &Progress) -> Option<i64> {
     first_from(session, &MessageQueue::new(&row.topic, &row.broker, row.queue), row.committed.max(0)).await
 }
@@ -97,7 +97,8 @@ pub(super) async fn first_from(session: &Session, queue: &MessageQueue, offset: 
     first_message(session, queue, offset).await.map(|message| message.store_timestamp)
 }
 
-/// The first message of a queue from an offset on, if its broker gives it to the tools.
+/// The first message of a queue from an offset on; `None` if the broker does not let operators read
+/// the queue.
 pub(super) async fn first_message(
     session: &Session,
     queue: &MessageQueue,
@@ -137,7 +138,7 @@ async fn locks(session: &Session, bundle: &Bundle, group: &str) -> Option<Vec<Lo
     locks
 }
 
-/// The progress of a group by a broker's account; nothing when it has none.
+/// The progress of a group as a broker reports it; empty if the broker has no offsets of the group.
 async fn progress(session: &Session, address: &str, group: &str) -> Vec<Progress> {
     let ask = Request::new(request::GET_CONSUME_STATS).with("consumerGroup", group);
     let stats = session.look(address, &ask).await.and_then(|reply| body::<ConsumeStats>(address, &reply));

@@ -177,6 +177,40 @@ fn the_name_server_of_the_process_stays_when_others_change() {
 }
 
 #[test]
+fn a_running_broker_does_not_lose_its_last_name_server_by_a_request() {
+    let running = Config { namesrv_addr: Some("a:1".to_owned()), ..defaults() };
+    for value in ["", " ", ";"] {
+        let refused = update(&running, changes(&[("namesrvAddr", value)]));
+        let is_named = |text: &str| text.contains("name servers; it stays a:1");
+        assert!(
+            matches!(&refused, Err(NotChanged::Invalid(text)) if is_named(text)),
+            "{value:?}: {refused:?}"
+        );
+    }
+    // Without a name server before, and with the name server of the process, an empty list changes nothing.
+    assert!(update(&defaults(), changes(&[("namesrvAddr", "")])).is_ok());
+    let own = Config { own_name_server: Some("127.0.0.1:9876".to_owned()), ..running };
+    let update = update(&own, changes(&[("namesrvAddr", "")])).unwrap();
+    assert_eq!(update.config.name_servers(), ["127.0.0.1:9876"]);
+}
+
+/// Addresses that are found automatically, or that other settings replace, may be empty.
+#[test]
+fn an_empty_address_is_refused_if_the_next_start_needs_it() {
+    let check = |text: &str, key: &str| {
+        let (running, _) = Config::from_properties(text.as_bytes()).unwrap();
+        let list = changes(&[(key, "")]);
+        let update = update(&running, list.clone()).unwrap();
+        update.check_next_start(&merged(text, &list))
+    };
+    let controlled = "enableControllerMode=true\ncontrollerAddr=127.0.0.1:1\n";
+    assert!(matches!(check(controlled, "controllerAddr"), Err(NotChanged::Invalid(_))));
+    assert_eq!(check("controllerAddr=127.0.0.1:1\n", "controllerAddr"), Ok(()));
+    assert_eq!(check("brokerIP2=127.0.0.1\n", "brokerIP2"), Ok(()));
+    assert_eq!(check("haMasterAddress=127.0.0.1:1\n", "haMasterAddress"), Ok(()));
+}
+
+#[test]
 fn all_changes_of_a_request_are_made_or_none() {
     let list = [("maxMessageSize", "10"), ("bindAddress", "10.0.0.1")];
     let text = "bindAddress cannot be set by a request; write it into its file and start it again";

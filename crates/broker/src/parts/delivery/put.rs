@@ -16,7 +16,7 @@ impl Delivery {
         topic: &str,
         queue_id: i32,
         message: &Message<'_>,
-    ) -> Result<store::Placed, PutError> {
+    ) -> Result<store::AppendResult, PutError> {
         let now_ms = self.clock.now_ms();
         let queue = self.tables.put_queue(topic, queue_id, now_ms)?;
         let mut batch: Batch = self.tables.store.batch();
@@ -25,7 +25,7 @@ impl Delivery {
         let mut queues = self.tables.further_queues(&batch);
         queues.push(queue);
         self.grown(batch.end(), queues);
-        Ok(batch.placed(0))
+        Ok(batch.append_result(0))
     }
 
     /// Appends messages that the broker made itself for consumers, and counts their bytes.

@@ -9,7 +9,9 @@ use super::Replication;
 use crate::topics::Queue;
 
 impl Replication {
-    /// Whether consumers may see a record that ends at `end`: under sync flush, whether it is on disk.
+    /// Whether consumers may see a record that ends at `end`. With sync flush the record must be on
+    /// disk. In controller mode the record must be confirmed. A slave whose log may differ from its
+    /// master's log shows no records.
     pub(crate) fn is_visible(&self, end: LogOffset) -> bool {
         self.role.is_consistent() && self.durability.reaches(end)
     }

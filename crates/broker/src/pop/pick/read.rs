@@ -1,10 +1,10 @@
 //! Reading the messages a pop returns, in the form pop clients expect.
 
-use store::{Numbered, Read, ReadError};
+use store::{CqUnit, Read, ReadError};
 use wire::codes::response;
 use wire::pop::{Handle, Kind};
 use wire::properties::{self, key};
-use wire::record::{self, Fields, Placement, RecordView};
+use wire::record::{self, Placement, RecordFields, RecordView};
 
 use super::Picking;
 use crate::pull::{Pull, Scan, Source, without};
@@ -70,7 +70,7 @@ impl Picking<'_> {
 }
 
 /// Which of `units` can still be returned when reading them failed with `error`.
-fn readable(units: &[Numbered], error: &ReadError) -> Vec<Numbered> {
+fn readable(units: &[CqUnit], error: &ReadError) -> Vec<CqUnit> {
     match error {
         ReadError::Damaged(damaged) => without(units, damaged),
         // The log was deleted while it was read, or the disk cannot read that range.
@@ -88,7 +88,7 @@ fn append_recoded(out: &mut Vec<u8>, record: &RecordView<'_>, topic: &str, handl
         &[],
         &[(key::POP_CK, known.unwrap_or(handle.as_bytes()))],
     );
-    let fields = Fields {
+    let fields = RecordFields {
         topic,
         queue_id: record.queue_id(),
         flag: record.flag(),

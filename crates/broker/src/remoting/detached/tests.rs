@@ -126,7 +126,7 @@ fn a_connection_does_not_wait_for_the_locks_of_another() {
     fixture.stop_disk_pool();
     // The large answer waits until the connection takes it.
     let mut late = peer.pushed();
-    while let Some(work) = peer.take_work() {
+    while let Some(work) = peer.take_task() {
         work(&peer, &mut late);
     }
     assert_eq!(answers(late), [(0, 41)]);

@@ -2,8 +2,8 @@ use crate::remoting::{Port, needs_of_request};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use auth::{Action, Actions, Need};
-use client::{Credentials, Signed};
+use auth::{Action, Actions, Permission};
+use client::{Credentials, Signable};
 use net::Service;
 use store::RealDisk;
 use wire::codes::{request, response};
@@ -78,7 +78,7 @@ impl Guarded {
     fn with_alice(self, acls: &[&str]) -> Self {
         let auth = self.fixture.broker.sessions.gate.auth();
         let password = wire::body::UserInfo { password: Some("secret".into()), ..Default::default() };
-        auth.create_user(&Identity::User("root".into()), "alice", &password).unwrap();
+        auth.create_user(&Subject::User("root".into()), "alice", &password).unwrap();
         self.allow(acls);
         self
     }
@@ -147,7 +147,7 @@ fn frame(user: Option<(&str, &str)>, code: i32, fields: Fields<'_>, body: &[u8])
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
     };
     match user {
-        Some((name, secret)) => Signed::new(&Credentials::new(name, secret), write).write(writer),
+        Some((name, secret)) => SignedRequest::new(&Credentials::new(name, secret), write).write(writer),
         None => write(writer),
     }
     bytes
@@ -472,7 +472,7 @@ fn passwords_are_hidden_from_requests_without_a_seal_where_the_setting_says_so()
                 };
                 let mut bytes = Vec::new();
                 let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 7));
-                Signed::sealed(&Credentials::new(name, secret), code, "h:1", write).write(writer);
+                SignedRequest::sealed(&Credentials::new(name, secret), code, "h:1", write).write(writer);
                 let mut copy = bytes.clone();
                 let seal = Command::decode(&mut copy).unwrap().fields.text(SEAL).unwrap().to_owned();
                 guarded.clock.set(Seal::parse(&seal).unwrap().time_ms);
@@ -609,6 +609,7 @@ fn a_forwarded_request_counts_as_one_of_the_address_that_a_broker_names() {
     let of_client = "User:alice has no permission to access Topic:T from 10.0.0.9, no matched policies.";
     let of_broker = of_client.replace("10.0.0.9", &ADDRESS.ip().to_string());
     assert_eq!(refused(&master, &|remark| remark), of_client);
+    assert_eq!(refused(&master, &|remark| remark + forward::AGAIN), of_client);
     assert_eq!(refused(&master, &|remark| remark.replace("10.0.0.9", "10.0.0.8")), of_broker);
     assert_eq!(refused(&master, &|remark| remark + "="), of_broker);
     assert_eq!(refused(&stranger, &|remark| remark), of_broker, "other credentials");
@@ -719,9 +720,9 @@ fn the_audit_log_names_who_was_refused_and_no_secret() {
 #[test]
 fn a_refusal_has_one_audit_line_about_the_resource_that_decided() {
     let guarded = Guarded::new(&[AUTH, ACLS]).with_alice(&["Topic:a Sub"]);
-    let sub = |name| Need::new(auth::Resource::topic(name), Actions::of(&[Action::Sub]));
+    let sub = |name| Permission::new(auth::Resource::topic(name), Actions::of(&[Action::Sub]));
     let ask = |user: &str| {
-        let request = (&Identity::User(user.into()), Request::Code(11));
+        let request = (&Subject::User(user.into()), Request::Code(11));
         let auth = guarded.fixture.broker.sessions.gate.auth();
         let needs = || Ok(["a", "b", "c"].map(sub).to_vec());
         auth.authorize(0, request, Origin::new(ADDRESS, 1), needs).unwrap_err();
@@ -791,14 +792,14 @@ fn requests_of_the_broker_itself_are_signed() {
     assert!(command.is_one_way() && command.code == request::BROKER_HEARTBEAT);
     let origin = Origin { address: ADDRESS.ip(), connection: 1 };
     let verified =
-        broker.sessions.gate.verify(1_000_000, &auth::Signed::from(&command), origin, peer.mark()).unwrap();
-    assert!(matches!(verified, Verified::User(Identity::User(name)) if &*name == "inner"));
+        broker.sessions.gate.verify(1_000_000, &auth::Signable::from(&command), origin, peer.mark()).unwrap();
+    assert!(matches!(verified, Verified::User(Subject::User(name)) if &*name == "inner"));
 }
 
 #[test]
 fn what_is_explained_is_needed_by_every_row() {
     let named = crate::Named { topic: Some("t"), group: Some("g"), cluster: "DefaultCluster" };
-    let sorted = |needs: Vec<Need<'_>>| {
+    let sorted = |needs: Vec<Permission<'_>>| {
         let mut texts: Vec<_> = needs.iter().map(ToString::to_string).collect();
         texts.sort_unstable();
         texts.dedup();

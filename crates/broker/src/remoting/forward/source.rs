@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use client::Credentials;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
-use super::{FORWARDED, copy};
+use super::{AGAIN, FORWARDED, copy};
 use crate::broker::Broker;
 
 /// The remark that a request of the client at `remote` is forwarded with.
@@ -23,6 +23,7 @@ pub(in crate::remoting) fn remark(broker: &Broker, command: &Command<'_>, remote
 /// address, or the address is not signed with this broker's credentials.
 pub(in crate::remoting) fn remote(broker: &Broker, command: &Command<'_>) -> Option<SocketAddr> {
     let (remote, found) = command.remark?.strip_prefix(FORWARDED)?.strip_prefix(' ')?.split_once(' ')?;
+    let found = found.strip_suffix(AGAIN).unwrap_or(found);
     let (own, remote) = (broker.sessions.gate.own_credentials()?, remote.parse().ok()?);
     let expected = signature(own, command, remote);
     // Compares keyed hashes of both signatures, so that timing does not reveal the expected one.

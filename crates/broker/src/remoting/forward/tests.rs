@@ -41,7 +41,7 @@ fn forwarded_while(
     let count = frames.len();
     let (forwards, taken) = Forwards::new(OUTCOME_CAP);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
+    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Subject::Off };
     for mut bytes in frames {
         let frame = RequestFrame::new(Command::decode(&mut bytes).unwrap());
         forwards.forward((&peer, &caller), &frame, &Port::Own, broker.runtime.now_ms() + came_ms).unwrap();
@@ -160,11 +160,12 @@ fn requests_held_for_a_lost_master_are_served_once_the_slave_acts() {
     assert_eq!(broker.tables.offsets.committed("G", "T", 0), Some(5));
 }
 
-fn read_frame(stream: &mut std::net::TcpStream) -> std::io::Result<()> {
+fn read_frame(stream: &mut std::net::TcpStream) -> std::io::Result<Vec<u8>> {
     let mut bytes = [0; 4];
     stream.read_exact(&mut bytes)?;
     let mut rest = vec![0; usize::try_from(u32::from_be_bytes(bytes)).unwrap()];
-    stream.read_exact(&mut rest)
+    stream.read_exact(&mut rest)?;
+    Ok([&bytes[..], &rest].concat())
 }
 
 /// A master of the slave that takes connections and requests, and never answers. Calls `event` with the number of
@@ -220,6 +221,40 @@ fn a_commit_that_is_held_again_does_not_lower_the_offset() {
 }
 
 #[test]
+fn a_commit_that_is_forwarded_again_does_not_lower_the_offset_of_the_next_master() {
+    let fixture = slave_without_master();
+    let second = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (broker, address) = (fixture.broker.clone(), second.local_addr().unwrap().to_string());
+    silent_master(&fixture.broker, move |_| broker.replication.replicas.learn(Some(&address), None));
+    let (sender, received) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(read_frame(&mut second.accept().unwrap().0).unwrap()));
+    let (forwards, taken) = Forwards::new(OUTCOME_CAP);
+    let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Subject::Off };
+    let (mut bytes, mut forwarded) = (commit_frame(1), Vec::new());
+    let frame = RequestFrame::new(Command::decode(&mut bytes).unwrap());
+    let until_ms = fixture.broker.runtime.now_ms() + 3_600_000;
+    forwards.forward((&peer, &caller), &frame, &Port::Own, until_ms).unwrap();
+    run_while(&fixture, taken, async {
+        while forwarded.is_empty() {
+            forwarded = received.try_recv().unwrap_or_default();
+            pause(Duration::from_millis(1)).await;
+        }
+        Vec::new()
+    });
+    // The next master has performed a later commit of the client meanwhile.
+    let next = Fixture::new();
+    next.queue("T", 0);
+    next.broker.tables.groups.make("G", 1).unwrap();
+    assert!(next.broker.tables.offsets.commit("G", "T", 0, 9));
+    let dispatcher = Dispatcher::new(next.broker.clone(), Port::Own);
+    let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+    dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut forwarded).unwrap(), &mut out);
+    assert_eq!(Command::decode(&mut out).unwrap().code, response::SUCCESS);
+    assert_eq!(next.broker.tables.offsets.committed("G", "T", 0), Some(9));
+}
+
+#[test]
 fn a_request_is_repeated_with_pauses_while_the_master_closes_its_connections() {
     let fixture = slave_without_master();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -263,7 +298,7 @@ fn no_request_goes_to_a_connection_on_which_the_master_was_silent() {
     let (forwards, mut taken) = Forwards::new(OUTCOME_CAP);
     taken.answer_timeout = Duration::from_millis(50);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
+    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Subject::Off };
     let all = run_while(&fixture, taken, async {
         let mut all = Vec::new();
         for opaque in [1, 2] {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use net::Reply;
+use net::Response;
 use replica::in_sync::{CommittedSet, SetEpoch};
 use replica::roster::{Answer, Content, Mastership, Request};
 use wire::body::SyncStateSet;
@@ -82,7 +82,7 @@ pub(super) fn write(request: &Request, cluster: &str, now_ms: i64, writer: Frame
 }
 
 /// Reads the response to a request. A rejection may name the master (`CONTROLLER_MASTER_STILL_EXIST`).
-pub(super) fn answer(request: &Request, reply: &Reply) -> Answer {
+pub(super) fn answer(request: &Request, reply: &Response) -> ControllerResponse {
     let content = match request {
         Request::NextId(_) => number(reply, "nextBrokerId").and_then(BrokerId::from_i64).map(Content::NextId),
         Request::AlterSet(_) => set(reply).map(Content::Set),
@@ -91,15 +91,19 @@ pub(super) fn answer(request: &Request, reply: &Reply) -> Answer {
         )),
         Request::ApplyId { .. } | Request::SyncState(_) | Request::Clean(_) | Request::Import(..) => None,
     };
-    Answer { code: reply.code, remark: reply.remark.clone(), content: content.unwrap_or(Content::None) }
+    ControllerResponse {
+        code: reply.code,
+        remark: reply.remark.clone(),
+        content: content.unwrap_or(Content::None),
+    }
 }
 
-fn number(reply: &Reply, key: &str) -> Option<i64> {
+fn number(reply: &Response, key: &str) -> Option<i64> {
     reply.text(key)?.parse().ok()
 }
 
 /// The set of an answer; none when there is none in it, which must not count as an empty set.
-fn set(reply: &Reply) -> Option<CommittedSet> {
+fn set(reply: &Response) -> Option<CommittedSet> {
     let body: SyncStateSet = json::from_slice(&reply.body).ok()?;
     let set = committed(body, number(reply, "newSyncStateSetEpoch").filter(|epoch| *epoch > 0));
     (!set.members.is_empty()).then_some(set)

@@ -106,10 +106,10 @@ fn an_id_is_kept_and_that_of_another_broker_refused() {
     let (cluster, name) =
         (broker.runtime.config.broker_cluster_name.clone(), broker.runtime.config.broker_name.clone());
     let unconfirmed =
-        Identity { cluster, name, broker: BrokerId::new(2), check_code: Some("h:1;5".to_owned()) };
+        BrokerIdentity { cluster, name, broker: BrokerId::new(2), check_code: Some("h:1;5".to_owned()) };
     save_identity(&broker.tables, &broker.runtime, &unconfirmed).unwrap();
     assert_eq!(load().unwrap(), Some(unconfirmed.clone()));
-    let confirmed = Identity { check_code: None, ..unconfirmed };
+    let confirmed = BrokerIdentity { check_code: None, ..unconfirmed };
     save_identity(&broker.tables, &broker.runtime, &confirmed).unwrap();
     assert_eq!(load().unwrap(), Some(confirmed));
     assert!(!path(&broker.runtime.config, "brokerIdentity-temp").exists());
@@ -126,7 +126,7 @@ fn an_identity_with_one_changed_byte_is_never_that_of_another_broker() {
     let load = || load_identity(&broker.runtime.config, &broker.tables.files);
     let (cluster, name) =
         (broker.runtime.config.broker_cluster_name.clone(), broker.runtime.config.broker_name.clone());
-    let identity = Identity { cluster, name, broker: BrokerId::new(12), check_code: None };
+    let identity = BrokerIdentity { cluster, name, broker: BrokerId::new(12), check_code: None };
     save_identity(&broker.tables, &broker.runtime, &identity).unwrap();
     let whole = fs::read(path(&broker.runtime.config, IDENTITY)).unwrap();
     let noted = fs::read(path(&broker.runtime.config, IDENTITY_NOTE)).unwrap();

@@ -49,9 +49,11 @@ pub(super) enum Verdict {
     /// Responses must wait for the newcomers from now on.
     Count,
     Propose,
-    /// The newcomers are gone, or did not take the tables in time.
+    /// The proposal is refused, because the newcomers are gone or did not take the tables in time.
+    /// The machine of the master may propose the set again.
     Drop,
-    /// Another set was committed meanwhile, so the proposal is dropped.
+    /// The proposal is outdated, because another set was committed meanwhile. The machine of the
+    /// master does not expect a result.
     Forget,
 }
 

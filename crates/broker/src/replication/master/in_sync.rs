@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use replica::acks::{AckStatus, Need, Ticket, Wait};
+use replica::acks::{AckRequirement, AckStatus, PendingResponse, Ticket};
 use replica::in_sync::SetEpoch;
 use replica::master::MasterEvent;
 use replica::transfer::PeerId;
@@ -74,10 +74,12 @@ impl Shell {
         }
     }
 
-    /// Makes a wait of the machine for all responses. Responses wait for the store's watermark, not for the machine,
-    /// so the machine would not see which slave delays them.
+    /// Returns an event that makes the machine wait until enough replicas have the present log. The
+    /// wait stands for the waits of all responses. Responses wait for the store's watermark and not
+    /// for the machine, which otherwise could not tell which slave delays them. `None` if there is
+    /// such a wait already, or no response has to wait.
     pub(super) fn probe(&mut self) -> Option<MasterEvent> {
-        let need = self.need()?.ok().filter(|need| *need != Need::Master)?;
+        let need = self.need()?.ok().filter(|need| *need != AckRequirement::Master)?;
         let end = self.machine.log_end();
         if self.probe.is_some() || self.machine.reached(need) >= Some(end) {
             return None;
@@ -85,10 +87,10 @@ impl Shell {
         self.last_probe += 1;
         let ticket = Ticket(self.last_probe);
         self.probe = Some(ticket);
-        Some(MasterEvent::Wait(Wait { ticket, end, need }))
+        Some(MasterEvent::Wait(PendingResponse { ticket, end, need }))
     }
 
-    pub(super) fn need(&self) -> Option<Result<Need, AckStatus>> {
+    pub(super) fn need(&self) -> Option<Result<AckRequirement, AckStatus>> {
         self.machine.need(self.parts.replication.acting.alive())
     }
 
@@ -101,7 +103,7 @@ impl Shell {
         self.parts.replication.durability.set_lacks_replicas(need.is_err());
         let store = &self.parts.tables.store;
         // Without an heir any more, an elected master answers the responses that waited for the heir.
-        let is_due = need.is_ok_and(|need| need != Need::Master)
+        let is_due = need.is_ok_and(|need| need != AckRequirement::Master)
             || self.machine.election().is_some() && need.is_ok() && store.replicated().is_some();
         if let Some(end) = reached.filter(|_| is_due) {
             store.set_replicated(Some(end));
@@ -110,13 +112,13 @@ impl Shell {
 
     /// Publishes the in-sync set of an elected master and whether responses wait for slaves. Returns the replicas that
     /// messages need, and the position up to which the log meets the need.
-    fn publish_elected(&mut self) -> Option<(Result<Need, AckStatus>, Option<LogOffset>)> {
+    fn publish_elected(&mut self) -> Option<(Result<AckRequirement, AckStatus>, Option<LogOffset>)> {
         let mut elected = self.parts.replication.replicas.elected();
         self.machine.wait_for_heirs(&elected.named_heirs);
         let need = self.need()?;
         let durability = &self.parts.replication.durability;
         match need {
-            Ok(Need::Master) => durability.ignore_slaves(),
+            Ok(AckRequirement::Master) => durability.ignore_slaves(),
             Ok(_) => durability.wait_for_slaves(),
             Err(_) => {}
         }
@@ -131,7 +133,7 @@ impl Shell {
                 elected.in_sync = committed.clone();
             }
         }
-        Some((need, self.machine.reached(need.unwrap_or(Need::Master))))
+        Some((need, self.machine.reached(need.unwrap_or(AckRequirement::Master))))
     }
 
     /// Publishes the slaves' positions: for operators, and for responses that wait for slaves.
@@ -144,7 +146,7 @@ impl Shell {
         let config = &self.parts.runtime.config.replication;
         if config.waits_for_slaves()
             && self.need().is_none()
-            && let Some(end) = self.machine.reached(Need::Acks(config.in_sync_replicas))
+            && let Some(end) = self.machine.reached(AckRequirement::Acks(config.in_sync_replicas))
         {
             self.parts.tables.store.set_replicated(Some(end));
         }

@@ -27,7 +27,8 @@ pub(crate) struct GroupRules {
     pub topic: Arc<str>,
     /// Whether a lite topic has one client, the newest: `lite.sub.model=Exclusive`.
     pub exclusive: bool,
-    /// Whether every client gets all lite topics of the parent: `lite.sub.wildcard`, with any value.
+    /// Whether every client subscribes to all lite topics of the parent: `lite.sub.wildcard`, with
+    /// any value. An event still goes to a single client.
     pub wildcard: bool,
     /// Whether a take-over resets the offset: `lite.sub.reset.offset.exclusive`.
     pub resets_on_take_over: bool,

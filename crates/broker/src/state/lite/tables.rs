@@ -408,8 +408,9 @@ impl Tables {
         entry.events.take_all()
     }
 
-    /// Removes clients that are silent for `timeout_ms`, and takes events of clients that do not pop. Returns these
-    /// events with their groups, and the suspended pops of the removed clients.
+    /// Removes clients that are silent for `timeout_ms`. Takes the events of clients that do not
+    /// pop, and events of wildcard groups that wait for room. Returns all these events with their
+    /// groups, and the suspended pops of the removed clients.
     pub(crate) fn check(&mut self, now_ms: i64, timeout_ms: i64) -> (GroupEvents, Vec<Arc<Waiters>>) {
         let (mut events, mut silent, mut late, mut waiters) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -102,7 +102,8 @@ impl InFlightQueues {
         queues.lock().entry(queue_id).or_insert_with(cell).clone()
     }
 
-    /// The in-flight queue of a group and a message queue; `None` when the group has not popped the queue since the start.
+    /// The in-flight queue of a group and a message queue. `None` if the group has not popped the
+    /// queue since the start, or the in-flight queue was removed.
     pub(crate) fn find(&self, group: &str, topic: &str, queue_id: i32) -> Option<Arc<Cell>> {
         self.queues(group, topic)?.lock().get(&queue_id).cloned()
     }

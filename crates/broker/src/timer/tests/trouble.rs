@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use store::timer::Load;
+use store::timer::ChainRequest;
 
 use super::super::fetch::{Chain, Fetched, Job, Reader, TRIES_MAX};
 use super::*;
@@ -74,7 +74,7 @@ fn cancelled(fixture: &Fixture, scheduler: &mut Timer, start: i64) -> Job {
 
 fn load(scheduler: &mut Timer, slot_ms: i64) -> Job {
     let last = scheduler.files.slot(slot_ms).unwrap().unwrap().last.unwrap();
-    Job::Load(Chain::of(Load { slot_ms, precision_ms: 1000, last, from: None, limit: 1000 }))
+    Job::Load(Chain::of(ChainRequest { slot_ms, precision_ms: 1000, last, from: None, limit: 1000 }))
 }
 
 /// Repeats a job until it succeeds or is given up. Returns the number of failed attempts, the number of entries, and the keys.

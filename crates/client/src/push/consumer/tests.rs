@@ -30,11 +30,11 @@ async fn consume_with_a_refused_lock(cluster: &Cluster) {
     let (calls, mut called) = unbounded_channel();
     let (open, gate) = channel::<()>();
     let gate = Mutex::new(gate);
-    let config = PushConfig { from: From::First, threads: 2, ..PushConfig::new("g", "T", "*") };
+    let config = PushConfig { from: ConsumeFrom::First, threads: 2, ..PushConfig::new("g", "T", "*") };
     let consumer = PushConsumer::start_orderly(&client, config, move |messages| {
         calls.send(messages[0].queue_offset).unwrap();
         let _ = gate.lock().unwrap().recv();
-        Verdict::Done
+        ConsumeStatus::Done
     });
     let consumer = consumer.await.unwrap();
     let producer = crate::Producer::new(

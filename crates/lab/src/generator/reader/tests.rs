@@ -1,6 +1,6 @@
 use super::*;
 use wire::frame::FrameWriter;
-use wire::record::{Fields, encode};
+use wire::record::{RecordFields, encode};
 
 fn queue(queue_id: i32) -> Queue {
     Queue {
@@ -43,7 +43,7 @@ fn answer(
     (opaque, code): (i32, i32),
     next_offset: i64,
 ) -> usize {
-    let reply = PullReply {
+    let reply = PullResponseHeader {
         suggest_broker_id: 0,
         next_offset,
         min_offset: 0,
@@ -124,7 +124,7 @@ fn what_a_broker_holds_that_is_gone_is_not_known_until_it_answers_again() {
 /// Encodes a record with this body and its checksum.
 fn record(body: &[u8]) -> Vec<u8> {
     let host = "127.0.0.1:1".parse().unwrap();
-    let fields = Fields {
+    let fields = RecordFields {
         topic: "t",
         queue_id: 0,
         flag: 0,

@@ -78,6 +78,11 @@ impl Axis {
         ((self.scale.coordinate(value) - self.first) / (self.last - self.first)).clamp(0.0, 1.0)
     }
 
+    /// Ends and scale of the axis, with which the page's script computes the values under the pointer.
+    pub fn described(&self) -> String {
+        format!("{} {} {:?}", self.first, self.last, self.scale)
+    }
+
     /// Position (as by [`Axis::share`]) and label of each tick.
     pub fn ticks(&self) -> impl Iterator<Item = (f64, String)> + '_ {
         let place =

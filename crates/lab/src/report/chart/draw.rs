@@ -92,7 +92,9 @@ impl<'a> Layout<'a> {
     fn markup(&self) -> Markup {
         let ((wide, tall), plot) = (self.size, &self.plot);
         html! {
-            svg.chart.across[wide >= WIDE.0] viewBox=(format!("0 0 {wide} {tall}")) role="img" xmlns="http://www.w3.org/2000/svg" {
+            svg.chart.across[wide >= WIDE.0] viewBox=(format!("0 0 {wide} {tall}")) role="img" xmlns="http://www.w3.org/2000/svg"
+                data-plot=(format!("{} {} {} {}", plot.left, plot.top, plot.right, plot.bottom))
+                data-across=(self.across.described()) data-up=(self.up.described()) {
                 (self.bands()) (self.mesh())
                 path.axis d=(format!("M{} {}V{}H{}", short(plot.left), short(plot.top), short(plot.bottom), short(plot.right))) {}
                 (self.marks())
@@ -143,7 +145,7 @@ impl<'a> Layout<'a> {
         let path: String =
             line.points.split(|point| !point.1.is_finite()).map(|part| self.path(part)).collect();
         html! {
-            g.line.(class(index)) {
+            g.line.(class(index)) data-en=(line.name.en) data-zh=(line.name.zh) {
                 path d=(path) {}
                 @if self.chart.dots {
                     @for (at, place) in &places {

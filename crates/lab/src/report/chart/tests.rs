@@ -140,3 +140,33 @@ fn gaps_are_not_bridged() {
     line.extend((100..130).map(|second| (f64::from(second), 1.0)));
     assert_eq!(pieces(&line).len(), 2);
 }
+
+#[test]
+fn values_under_the_pointer_follow_from_a_line_and_the_axes() {
+    let check = |up_scale: Scale, values: [f64; 2], power: fn(f64) -> f64| {
+        let points = vec![(0.0, values[0]), (30.0, values[1])];
+        let chart =
+            Chart { up_scale, lines: vec![Line { labels: Vec::new(), ..line(&points) }], ..Chart::default() };
+        let svg = chart.svg().into_string();
+        let attribute = |name: &str| {
+            let rest = svg.split(&format!(" {name}=\"")).nth(1).expect("the attribute");
+            rest.split('"').next().expect("its end").split(' ').map(str::to_owned).collect::<Vec<_>>()
+        };
+        let number = |text: &String| text.parse::<f64>().expect("a number");
+        let (plot, up) = (attribute("data-plot"), attribute("data-up"));
+        let (top, bottom) = (number(&plot[1]), number(&plot[3]));
+        let path = svg.split("class=\"line").nth(1).and_then(|it| it.split(" d=\"M").nth(1)).expect("a line");
+        let heights = path.split('"').next().expect("its end").split('L').map(|point| {
+            let y = number(&point.split(' ').nth(1).expect("a height").to_owned());
+            let share = (bottom - y) / (bottom - top);
+            power(number(&up[0]) + share * (number(&up[1]) - number(&up[0])))
+        });
+        for (height, value) in heights.zip(values) {
+            assert!((height / value - 1.0).abs() < 0.02, "{height} for {value}: {svg}");
+        }
+        assert_eq!(up[2], format!("{up_scale:?}"));
+        assert!(svg.contains("data-en=\"line\" data-zh=\"line\""), "{svg}");
+    };
+    check(Scale::Linear, [40_000.0, 60_000.0], |at| at);
+    check(Scale::Log, [3.0, 900.0], |at| 10_f64.powf(at));
+}

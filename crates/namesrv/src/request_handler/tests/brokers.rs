@@ -8,7 +8,7 @@ fn register_then_route_then_data_version() {
     let broker = Broker::new(0, "a:1");
     assert_eq!(
         office.register(&broker),
-        Answer { code: 0, remark: String::new(), fields: BTreeMap::new(), body: String::new() }
+        Response { code: 0, remark: String::new(), fields: BTreeMap::new(), body: String::new() }
     );
     let expected = json!({
         "brokerDatas": [{"brokerAddrs": {"0": "a:1"}, "brokerName": "broker-a", "cluster": "C", "enableActingMaster": false}],
@@ -20,14 +20,14 @@ fn register_then_route_then_data_version() {
     assert_eq!(office.route("T1"), expected);
 
     let version = broker.version().to_string();
-    let answer = office.ask(322, broker.fields(), &version);
-    assert_eq!((answer.fields["changed"].as_str(), answer.body.as_str()), ("false", version.as_str()));
+    let response = office.ask(322, broker.fields(), &version);
+    assert_eq!((response.fields["changed"].as_str(), response.body.as_str()), ("false", version.as_str()));
     let newer = Broker { counter: 2, ..broker.clone() };
-    let answer = office.ask(322, newer.fields(), &newer.version().to_string());
-    assert_eq!((answer.fields["changed"].as_str(), answer.body.as_str()), ("true", version.as_str()));
+    let response = office.ask(322, newer.fields(), &newer.version().to_string());
+    assert_eq!((response.fields["changed"].as_str(), response.body.as_str()), ("true", version.as_str()));
     let stranger = Broker::new(0, "b:1");
-    let answer = office.ask(322, stranger.fields(), &version);
-    assert_eq!((answer.fields["changed"].as_str(), answer.body.as_str()), ("true", ""));
+    let response = office.ask(322, stranger.fields(), &version);
+    assert_eq!((response.fields["changed"].as_str(), response.body.as_str()), ("true", ""));
 }
 
 #[test]
@@ -36,8 +36,8 @@ fn the_crc_of_the_body_is_verified() {
     let mut broker = Broker::new(0, "a:1");
     let crc = crc32fast::hash(broker.body().to_string().as_bytes()) & 0x7fff_ffff;
     broker.extra = json!({"bodyCrc32": (crc ^ 1).to_string()});
-    let answer = office.register(&broker);
-    assert_eq!((answer.code, answer.remark.as_str()), (1, "crc32 not match"));
+    let response = office.register(&broker);
+    assert_eq!((response.code, response.remark.as_str()), (1, "crc32 not match"));
     assert_eq!(office.route("T1"), Value::Null);
     broker.extra = json!({"bodyCrc32": crc.to_string()});
     assert_eq!(office.register(&broker).code, 0);
@@ -48,8 +48,8 @@ fn the_crc_of_the_body_is_verified() {
 #[test]
 fn a_first_registration_has_no_or_several_topics() {
     let office = Office::new();
-    let answer = office.register(&Broker { topics: vec!["T1"], ..Broker::new(0, "a:1") });
-    assert_eq!((answer.code, answer.remark.as_str()), (1, "register broker failed"));
+    let response = office.register(&Broker { topics: vec!["T1"], ..Broker::new(0, "a:1") });
+    assert_eq!((response.code, response.remark.as_str()), (1, "register broker failed"));
     assert_eq!(office.ask(106, json!({}), "").body, r#"{"brokerAddrTable":{},"clusterAddrTable":{}}"#);
     assert_eq!(office.register(&Broker { topics: vec![], ..Broker::new(0, "a:1") }).code, 0);
     assert_eq!(office.register(&Broker { name: "broker-b", ..Broker::new(0, "b:1") }).code, 0);
@@ -128,8 +128,8 @@ fn a_master_of_an_earlier_epoch_is_fenced() {
     let office = Office::new();
     office.register(&Broker { state_version: 5, ..Broker::new(0, "a:1") });
     let late = Broker { state_version: 4, ..Broker::new(0, "b:1") };
-    let answer = office.register(&late);
-    assert_eq!((answer.code, answer.fields), (0, BTreeMap::new()));
+    let response = office.register(&late);
+    assert_eq!((response.code, response.fields), (0, BTreeMap::new()));
     assert_eq!(office.addresses("T1"), json!({"0": "a:1"}));
     assert_eq!(office.ask(322, late.fields(), "{}").body, "");
     office.register(&Broker { state_version: 6, ..late });
@@ -140,8 +140,8 @@ fn a_master_of_an_earlier_epoch_is_fenced() {
 fn brokers_that_run_under_the_name_and_id_of_another_one_are_told_to_those_that_ask() {
     let mut office = Office::new();
     let ask = |office: &Office| {
-        let answer = office.ask(106, json!({"withReplacedBrokers": "true"}), "");
-        serde_json::from_str::<Value>(&answer.fields["replacedBrokers"]).unwrap()
+        let response = office.ask(106, json!({"withReplacedBrokers": "true"}), "");
+        serde_json::from_str::<Value>(&response.fields["replacedBrokers"]).unwrap()
     };
     let told = |address: &str, id: i64| json!([{"brokerAddr": address, "brokerId": id, "brokerName": "broker-a", "cluster": "C"}]);
     let one = Broker { connection: 5, ..Broker::new(0, "a:1") };
@@ -288,9 +288,9 @@ fn compressed_bodies_are_read_whatever_the_header_says() {
         assert_eq!((&queues["readQueueNums"], &queues["writeQueueNums"]), (&json!(8), &json!(4)));
     }
     for broken in [&zlib(b"\0\0\0\x02{}\0\0\0\x01\0\0\0\x04T1 8")[..], b"x\x9cno zlib"] {
-        let answer = Office::new().ask_as(1, V5_3_3, 103, Broker::new(0, "a:1").fields(), broken);
-        assert_eq!(answer.code, 1);
-        assert!(answer.remark.starts_with("Failed to decode RegisterBrokerBody, "), "{}", answer.remark);
+        let response = Office::new().ask_as(1, V5_3_3, 103, Broker::new(0, "a:1").fields(), broken);
+        assert_eq!(response.code, 1);
+        assert!(response.remark.starts_with("Failed to decode RegisterBrokerBody, "), "{}", response.remark);
     }
 }
 
@@ -298,13 +298,13 @@ fn compressed_bodies_are_read_whatever_the_header_says() {
 fn a_body_that_inflates_beyond_the_bound_is_refused() {
     let office = Office::with("registrationBytesMax=100000");
     let bomb = zlib(&[0; 100_001]);
-    let answer = office.ask_as(1, V5_3_3, 103, Broker::new(0, "a:1").fields(), &bomb);
+    let response = office.ask_as(1, V5_3_3, 103, Broker::new(0, "a:1").fields(), &bomb);
     assert!(
-        answer
+        response
             .remark
             .ends_with("expected at most 100000 bytes when inflated (registrationBytesMax), found more"),
         "{}",
-        answer.remark
+        response.remark
     );
 }
 
@@ -317,10 +317,10 @@ fn names(prefix: &str, count: usize) -> Vec<&'static str> {
 fn the_topics_of_a_broker_have_a_bound() {
     let office = Office::with("topicsPerBrokerMax=10");
     let topics = |topics| Broker { topics, counter: 2, ..Broker::new(0, "a:1") };
-    let answer = office.register(&topics(names("a", 11)));
+    let response = office.register(&topics(names("a", 11)));
     let remark =
         "register broker failed: expected at most 10 topics of a broker (topicsPerBrokerMax), found 11";
-    assert_eq!((answer.code, answer.remark.as_str()), (1, remark));
+    assert_eq!((response.code, response.remark.as_str()), (1, remark));
     // A refused registration leaves nothing behind.
     assert_eq!(office.ask(106, json!({}), "").body, r#"{"brokerAddrTable":{},"clusterAddrTable":{}}"#);
     assert_eq!(office.register(&topics(names("a", 10))).code, 0);
@@ -337,11 +337,11 @@ fn the_topics_of_a_broker_have_a_bound() {
     );
     let body: RegisterBrokerBody = wire::json::from_str(&text).unwrap();
     for body in [text.into_bytes(), zlib(&packed(&body, V5_3_3))] {
-        let answer = office.ask_as(1, V5_3_3, 103, topics(Vec::new()).fields(), &body);
-        assert_eq!(answer.code, 1);
+        let response = office.ask_as(1, V5_3_3, 103, topics(Vec::new()).fields(), &body);
+        assert_eq!(response.code, 1);
         assert!(
-            answer.remark.contains("topicsPerBrokerMax") && answer.remark.contains("Failed to decode"),
-            "{answer:?}"
+            response.remark.contains("topicsPerBrokerMax") && response.remark.contains("Failed to decode"),
+            "{response:?}"
         );
     }
 }
@@ -354,9 +354,9 @@ fn brokers_have_a_bound() {
         Broker { name, ..Broker::new(0, address) }
     });
     assert_eq!((office.register(&brokers[0]).code, office.register(&brokers[1]).code), (0, 0));
-    let answer = office.register(&brokers[2]);
+    let response = office.register(&brokers[2]);
     let remark = "register broker failed: expected at most 2 brokers (brokersMax), found 3";
-    assert_eq!((answer.code, answer.remark.as_str()), (1, remark));
+    assert_eq!((response.code, response.remark.as_str()), (1, remark));
     assert_eq!(office.register(&brokers[1]).code, 0, "known ones register again");
     office.unregister(&brokers[0]);
     assert_eq!(office.register(&brokers[2]).code, 0);
@@ -379,11 +379,11 @@ fn routes_have_a_bound() {
     let office = Office::with("routeBytesMax=10000");
     let broker = |name: &'static str, topics| Broker { name, topics, ..Broker::new(0, name) };
     assert_eq!(office.register(&broker("a:1", names("a", 40))).code, 0);
-    let answer = office.register(&broker("a:2", names("b", 40)));
-    assert_eq!(answer.code, 1);
+    let response = office.register(&broker("a:2", names("b", 40)));
+    assert_eq!(response.code, 1);
     assert!(
-        answer.remark.starts_with("register broker failed: expected at most 10000 bytes of routes"),
-        "{answer:?}"
+        response.remark.starts_with("register broker failed: expected at most 10000 bytes of routes"),
+        "{response:?}"
     );
     assert_eq!(office.register(&broker("a:2", names("a", 10))).code, 0, "topics of others take less");
     let route = json!({"queueDatas": [{"brokerName": "a:1"}]}).to_string();
@@ -406,9 +406,9 @@ fn bodies_of_every_age_are_read() {
     let legacy = broker.body()["topicConfigSerializeWrapper"].to_string();
     assert_eq!(office.ask_as(1, 30, 103, broker.fields(), legacy.as_bytes()).code, 0);
     assert_eq!(office.addresses("T1"), json!({"0": "a:1"}));
-    let answer = office.ask(103, broker.fields(), "{\"topicConfigSerializeWrapper\":[]}");
+    let response = office.ask(103, broker.fields(), "{\"topicConfigSerializeWrapper\":[]}");
     assert_eq!(
-        answer.remark,
+        response.remark,
         "Failed to decode RegisterBrokerBody, bad json at byte 31: expected an object, found `[`"
     );
     assert_eq!(office.ask(103, Broker { name: "broker-b", ..Broker::new(0, "b:1") }.fields(), "").code, 0);
@@ -469,8 +469,8 @@ fn without_the_setting_nobody_is_told() {
 fn brokers_that_left_are_told_to_those_that_ask_until_they_come_back_or_are_forgotten() {
     let mut office = Office::new();
     let ask = |office: &Office| {
-        let answer = office.ask(106, json!({"withDepartedBrokers": "true"}), "");
-        let rows: Vec<Value> = serde_json::from_str(&answer.fields["departedBrokers"]).unwrap();
+        let response = office.ask(106, json!({"withDepartedBrokers": "true"}), "");
+        let rows: Vec<Value> = serde_json::from_str(&response.fields["departedBrokers"]).unwrap();
         let row = |row: &Value| {
             let end = if row["isUnregistered"] == true { "unregistered" } else { "lost" };
             format!("{} {} {end} {}", row["brokerAddr"], row["brokerId"], row["silentMs"]).replace('"', "")

@@ -4,10 +4,10 @@ use super::*;
 fn settings_are_kept_across_a_restart() {
     let office = Office::new();
     let item = |key| json!({"namespace": "ns", "key": key});
-    let answer = office.ask(101, item("k"), "");
-    assert_eq!((answer.code, answer.remark.as_str()), (22, "No config item, Namespace: ns Key: k"));
-    let answer = office.ask(219, json!({"namespace": "ns"}), "");
-    assert_eq!((answer.code, answer.remark.as_str()), (22, "No config item, Namespace: ns"));
+    let response = office.ask(101, item("k"), "");
+    assert_eq!((response.code, response.remark.as_str()), (22, "No config item, Namespace: ns Key: k"));
+    let response = office.ask(219, json!({"namespace": "ns"}), "");
+    assert_eq!((response.code, response.remark.as_str()), (22, "No config item, Namespace: ns"));
     for key in ["k", "l"] {
         assert_eq!(office.ask(100, json!({"namespace": "ns", "key": key, "value": "v"}), "").code, 0);
     }
@@ -23,11 +23,11 @@ fn settings_are_kept_across_a_restart() {
 fn settings_need_namespace_key_and_value() {
     let office = Office::new();
     for fields in [json!({"key": "k", "value": "v"}), json!({"namespace": "n", "value": "v"})] {
-        let answer = office.ask(100, fields, "");
-        assert_eq!((answer.code, answer.remark.as_str()), (1, "namespace or key is null"));
+        let response = office.ask(100, fields, "");
+        assert_eq!((response.code, response.remark.as_str()), (1, "namespace or key is null"));
     }
-    let answer = office.ask(100, json!({"namespace": "n", "key": "k"}), "");
-    assert_eq!(answer.remark, "the request header has no field value, which is required");
+    let response = office.ask(100, json!({"namespace": "n", "key": "k"}), "");
+    assert_eq!(response.remark, "the request header has no field value, which is required");
 }
 
 #[test]
@@ -38,10 +38,10 @@ fn settings_have_a_bound() {
         office.ask(100, fields, "")
     };
     assert_eq!(put("a", 400).code, 0);
-    let answer = put("b", 500);
+    let response = put("b", 500);
     let remark =
         "the key-value settings have no room: expected at most 1000 bytes (kvConfigBytesMax), found 1095";
-    assert_eq!((answer.code, answer.remark.as_str()), (1, remark));
+    assert_eq!((response.code, response.remark.as_str()), (1, remark));
     // The value that a key had is not counted, nor are removed keys.
     assert_eq!((put("a", 800).code, put("b", 100).code), (0, 1));
     assert_eq!(office.ask(102, json!({"namespace": "n", "key": "a"}), "").code, 0);
@@ -67,8 +67,8 @@ fn changes_that_wait_together_are_judged_in_their_order() {
         frame(100, "", "1"),
     ];
     let commands: Vec<_> = frames.iter_mut().map(|frame| Command::decode(frame).unwrap()).collect();
-    let code = |mut answer: Vec<u8>| Command::decode(&mut answer).unwrap().code;
-    let codes: Vec<_> = office.handler.answer_kv(&commands).into_iter().map(code).collect();
+    let code = |mut response: Vec<u8>| Command::decode(&mut response).unwrap().code;
+    let codes: Vec<_> = office.handler.respond_kv(&commands).into_iter().map(code).collect();
     assert_eq!(codes, [0, 1, 0, 0, 0]);
     let body = office.reopen().ask(219, json!({"namespace": "n"}), "").body;
     assert_eq!(body, format!(r#"{{"table":{{"":"1","c":"{large}"}}}}"#));
@@ -78,11 +78,11 @@ fn changes_that_wait_together_are_judged_in_their_order() {
 fn settings_that_cannot_be_written_are_refused() {
     let office = Office::new();
     std::fs::write(office.home.path().join("namesrv"), "a file in the way").unwrap();
-    let answer = office.ask(100, json!({"namespace": "n", "key": "k", "value": "v"}), "");
-    assert_eq!(answer.code, 1);
+    let response = office.ask(100, json!({"namespace": "n", "key": "k", "value": "v"}), "");
+    assert_eq!(response.code, 1);
     assert_eq!(office.ask(101, json!({"namespace": "n", "key": "k"}), "").code, 22);
-    let answer = office.ask(318, json!({}), "orderMessageEnable=true");
-    assert!(answer.remark.starts_with("cannot write "), "{}", answer.remark);
+    let response = office.ask(318, json!({}), "orderMessageEnable=true");
+    assert!(response.remark.starts_with("cannot write "), "{}", response.remark);
     assert!(office.ask(319, json!({}), "").body.contains("\norderMessageEnable=false\n"));
 }
 
@@ -91,9 +91,9 @@ fn locked_keys_cannot_be_changed() {
     let office = Office::new();
     let before = office.ask(319, json!({}), "").body;
     for key in ["kvConfigPath", "configStorePath", "configBlackList", "rocketmqHome"] {
-        let answer = office.ask(318, json!({}), &format!("orderMessageEnable=true\n{key}=x"));
+        let response = office.ask(318, json!({}), &format!("orderMessageEnable=true\n{key}=x"));
         assert_eq!(
-            (answer.code, answer.remark.as_str()),
+            (response.code, response.remark.as_str()),
             (16, "Can not update config in black list."),
             "{key}"
         );
@@ -121,10 +121,10 @@ fn the_configuration_is_changed_in_its_file_too() {
 #[test]
 fn changes_that_cannot_be_read_change_nothing() {
     let office = Office::new();
-    let answer = office.ask(318, json!({}), "a=\\u12");
-    assert_eq!((answer.code, answer.remark.as_str()), (1, "string2Properties error"));
-    let answer = office.ask(318, json!({}), "enableTopicList=false\nwaitSecondsForService=soon");
-    assert_eq!(answer.remark, "setting waitSecondsForService is `soon`, expected a number of 0 or more");
+    let response = office.ask(318, json!({}), "a=\\u12");
+    assert_eq!((response.code, response.remark.as_str()), (1, "string2Properties error"));
+    let response = office.ask(318, json!({}), "enableTopicList=false\nwaitSecondsForService=soon");
+    assert_eq!(response.remark, "setting waitSecondsForService is `soon`, expected a number of 0 or more");
     assert_eq!(office.ask(224, json!({"cluster": "C"}), "").code, 0);
     assert_eq!(office.ask(318, json!({}), "").code, 0);
 }

@@ -27,10 +27,10 @@ fn the_dialect_follows_version_and_flag() {
 
 #[test]
 fn unknown_topics_have_javas_remark() {
-    let answer = Office::new().ask(105, json!({"topic": "中"}), "");
+    let response = Office::new().ask(105, json!({"topic": "中"}), "");
     let remark = "No topic route info in name server for the topic: 中\n\
                   See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.";
-    assert_eq!((answer.code, answer.remark.as_str()), (17, remark));
+    assert_eq!((response.code, response.remark.as_str()), (17, remark));
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn zones_keep_their_own_and_masterless_groups() {
 fn write_permission_can_be_taken_and_given() {
     let office = Office::new();
     office.register(&Broker::new(0, "a:1"));
-    let answer = office.ask(205, json!({"brokerName": "broker-a"}), "");
-    assert_eq!((answer.fields["wipeTopicCount"].as_str(), office.perm("T1")), ("2", json!(4)));
-    let answer = office.ask(327, json!({"brokerName": "broker-a"}), "");
-    assert_eq!((answer.fields["addTopicCount"].as_str(), office.perm("T1")), ("2", json!(6)));
+    let response = office.ask(205, json!({"brokerName": "broker-a"}), "");
+    assert_eq!((response.fields["wipeTopicCount"].as_str(), office.perm("T1")), ("2", json!(4)));
+    let response = office.ask(327, json!({"brokerName": "broker-a"}), "");
+    assert_eq!((response.fields["addTopicCount"].as_str(), office.perm("T1")), ("2", json!(6)));
     assert_eq!(office.ask(205, json!({"brokerName": "other"}), "").fields["wipeTopicCount"], "0");
 }
 
@@ -113,8 +113,8 @@ fn write_permission_can_be_taken_and_given() {
 fn topic_lists_can_be_disabled() {
     let office = Office::with("enableAllTopicList=false\nenableTopicList=false");
     for code in [206, 224, 311, 312, 313] {
-        let answer = office.ask(code, json!({"cluster": "C"}), "");
-        assert_eq!((answer.code, answer.remark.as_str()), (1, "disable"), "{code}");
+        let response = office.ask(code, json!({"cluster": "C"}), "");
+        assert_eq!((response.code, response.remark.as_str()), (1, "disable"), "{code}");
     }
     assert_eq!(office.ask(304, json!({}), "").code, 0, "that of system topics is always answered");
 }
@@ -225,8 +225,8 @@ fn routes_wait_until_brokers_had_time_to_register() {
     let mut office = Office::with("needWaitForService=true");
     office.register(&Broker::new(0, "a:1"));
     office.wait(44);
-    let answer = office.ask(105, json!({"topic": "T1"}), "");
-    assert_eq!((answer.code, answer.remark.as_str()), (1, "name server not ready"));
+    let response = office.ask(105, json!({"topic": "T1"}), "");
+    assert_eq!((response.code, response.remark.as_str()), (1, "name server not ready"));
     office.wait(1);
     assert_eq!(office.perm("T1"), json!(6));
 }

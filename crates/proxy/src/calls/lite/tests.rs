@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use broker::api::{Caller, Identity};
+use broker::api::{Caller, Subject};
 use grpc::messages::*;
 use net::{ConnectionHandle, Limits, Service, Workers};
 use tokio_stream::StreamExt;
@@ -20,7 +20,7 @@ use super::*;
 use crate::calls::position::lite_deliveries;
 use crate::calls::{ack, change_invisible, clients, dead_letter, receive, terminate};
 use crate::config::Config;
-use crate::registry::Stated;
+use crate::registry::ClientSettings;
 
 /// A name server and the brokers `a` and `b` of topic `T`, all in one.
 struct Servers {
@@ -89,7 +89,7 @@ fn message() -> Vec<u8> {
     ];
     given.iter().for_each(|(name, value)| properties::append(&mut stored, name, value.as_bytes()));
     let host = "127.0.0.1:1".parse().unwrap();
-    let fields = record::Fields {
+    let fields = record::RecordFields {
         topic: "T",
         queue_id: 1,
         flag: 0,
@@ -126,7 +126,7 @@ impl Service for Servers {
         command: wire::frame::Command<'_>,
         out: &mut Vec<u8>,
     ) {
-        let done = command.reply(response::SUCCESS);
+        let done = command.response(response::SUCCESS);
         let text = |name: &str| command.fields.text(name).unwrap_or_default();
         let asked = |names: &[&str]| {
             let fields = names.iter().map(|name| format!(" {name}={}", text(name))).collect::<String>();
@@ -156,7 +156,7 @@ impl Service for Servers {
                 done.write(out, &json::to_vec(&config));
             }
             request::LITE_SUBSCRIPTION_CTL if !self.serves_lite => {
-                command.reply(response::REQUEST_CODE_NOT_SUPPORTED).write(out, b"");
+                command.response(response::REQUEST_CODE_NOT_SUPPORTED).write(out, b"");
             }
             request::LITE_SUBSCRIPTION_CTL => {
                 let body: LiteSubscriptions = json::from_slice(command.body).unwrap();
@@ -252,7 +252,7 @@ impl Fixture {
             client_id: "c".to_owned(),
             language: None,
             version: "5.2.0".to_owned(),
-            caller: Caller { remote: "127.0.0.1:5".parse().unwrap(), version: 0, user: Identity::Off },
+            caller: Caller { remote: "127.0.0.1:5".parse().unwrap(), version: 0, user: Subject::Off },
             left_ms: Some(25_000),
             sends: None,
             authority: None,
@@ -274,7 +274,7 @@ impl Fixture {
             pub_sub: Some(PubSub::Subscription(subscription)),
             ..Default::default()
         };
-        let stated = Stated { settings, at_ms: 1 };
+        let stated = ClientSettings { settings, at_ms: 1 };
         self.run(clients::register(&call, &client, &stated))?;
         let (writer, _) = tokio::sync::mpsc::channel(1);
         client.set_settings(stated, &writer);
@@ -330,7 +330,7 @@ fn lite_topics_are_subscribed_received_and_acknowledged_at_their_brokers() {
     let answers: Vec<_> =
         fixture.run(async { receive(fixture.call(), received.clone()).await.collect().await });
     let found = answers.into_iter().find_map(|answer| match answer.unwrap().content {
-        Some(Received::Message(message)) => message.system_properties,
+        Some(ReceiveContent::Message(message)) => message.system_properties,
         _ => None,
     });
     let found = found.unwrap();
@@ -342,7 +342,9 @@ fn lite_topics_are_subscribed_received_and_acknowledged_at_their_brokers() {
     // The client has one message that it did not acknowledge, and may have none.
     assert_eq!(fixture.proxy.renewals.unacked(&client), 1);
     let answers: Vec<_> = fixture.run(async { receive(fixture.call(), received).await.collect().await });
-    let Some(Received::Status(status)) = &answers[0].as_ref().unwrap().content else { panic!("{answers:?}") };
+    let Some(ReceiveContent::Status(status)) = &answers[0].as_ref().unwrap().content else {
+        panic!("{answers:?}")
+    };
     let text = "The client [c] has too many unacked messages. Unacked count: 1";
     assert_eq!(*status, failure(Code::Forbidden, text).status());
 
@@ -428,7 +430,7 @@ fn what_is_popped_for_a_receive_that_ended_with_the_server_is_given_back() {
         }
         fixture.proxy.stop.send_replace(true);
         let answers: Vec<_> = receiving.await.collect().await;
-        let Some(Received::Status(status)) = &answers[0].as_ref().unwrap().content else {
+        let Some(ReceiveContent::Status(status)) = &answers[0].as_ref().unwrap().content else {
             panic!("{answers:?}")
         };
         assert_eq!(*status, failure(Code::MessageNotFound, "no new message").status());

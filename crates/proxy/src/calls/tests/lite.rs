@@ -38,7 +38,7 @@ impl Fixture {
         };
         let call = self.call_of(client_id);
         let client = self.proxy.registry.enter(client_id, &call.caller).unwrap();
-        let stated = Stated { settings, at_ms: 1 };
+        let stated = ClientSettings { settings, at_ms: 1 };
         self.run(clients::register(&call, &client, &stated)).unwrap();
         let (writer, commands) = mpsc::channel(4);
         client.set_settings(stated, &writer);
@@ -67,7 +67,7 @@ impl Fixture {
         let received =
             self.run(async { contents(receive(self.call_of(client_id), Self::request()).await).await });
         let found = received.into_iter().filter_map(|part| match part {
-            Received::Message(message) => message.system_properties,
+            ReceiveContent::Message(message) => message.system_properties,
             _ => None,
         });
         let text = |it: &SystemProperties| {

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use broker::api::{Caller, Identity};
+use broker::api::{Caller, Subject};
 use wire::body::SubscriptionData;
 use wire::codes::Language;
 
@@ -40,11 +40,11 @@ fn a_consumer_at_a_proxy_of_java_is_known_until_it_leaves() {
 fn other_proxies_hear_when_a_consumer_comes_and_goes() {
     let (told, hearing) = (cluster(), cluster());
     let remote: SocketAddr = "127.0.0.1:5".parse().unwrap();
-    let caller = Caller { remote, version: 0, user: Identity::Off };
+    let caller = Caller { remote, version: 0, user: Subject::Off };
     let client = Registry::new(10, 1).enter("c", &caller).unwrap();
     let subscription = Subscription { group: Some(Resource::named("g")), ..Default::default() };
     let pub_sub = Some(PubSub::Subscription(subscription));
-    let stated = Stated { settings: Settings { pub_sub, ..Default::default() }, at_ms: 1 };
+    let stated = ClientSettings { settings: Settings { pub_sub, ..Default::default() }, at_ms: 1 };
     client.set_settings(stated.clone(), &mpsc::channel(1).0);
     let subscribed = SubscriptionData { topic: "T".to_owned(), ..Default::default() };
     let consumer = ConsumerData {
@@ -79,7 +79,7 @@ fn a_client_whose_calls_are_spread_is_heard_of_and_ended_by_any_proxy() {
     let (first, second) = (cluster(), cluster());
     let mut sent = second.outbox.waiting.lock().take().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let heard = |client: &str| runtime.block_on(second.heard_elsewhere("g", client));
+    let heard = |client: &str| runtime.block_on(second.record_remote_heartbeat("g", client));
     assert!(!heard("c1"), "no proxy told of the client");
     [&first, &second].iter().for_each(|cluster| assert_eq!(cluster.hear(OF_JAVA.as_bytes()), None));
     assert!(heard("c1") && !heard("c2"));
@@ -88,7 +88,7 @@ fn a_client_whose_calls_are_spread_is_heard_of_and_ended_by_any_proxy() {
     let last = second.consumers.get("g", "c1").unwrap();
     second.hear(&json::to_vec(&HeartbeatSyncerData { local_proxy_id: "p".to_owned(), ..last.clone() }));
     first.hear(&json::to_vec(&HeartbeatSyncerData { local_proxy_id: "p".to_owned(), ..last }));
-    let caller = Caller { remote: "127.0.0.1:5".parse().unwrap(), version: 0, user: Identity::Off };
+    let caller = Caller { remote: "127.0.0.1:5".parse().unwrap(), version: 0, user: Subject::Off };
     let client = Registry::new(10, 1).enter("c1", &caller).unwrap();
     second.client_left(&client, "g");
     assert_eq!(second.consumers.get("g", "c1"), None);

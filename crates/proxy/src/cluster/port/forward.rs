@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use broker::Refusal;
 use grpc::messages::Code;
-use net::{ConnectionHandle, MemoryCharge, Reply};
+use net::{ConnectionHandle, MemoryCharge, Response};
 use tokio::sync::OwnedSemaphorePermit;
 use wire::body::{LockBatchBody, SubscriptionData};
 use wire::codes::{request, response};
@@ -167,7 +167,7 @@ impl Forward {
             target: target(command)?,
             timeout: timeout(command),
             frame: copy(command, replaced.as_ref().map_or(&[], |fields| fields))?,
-            head: (!command.is_one_way()).then(|| command.reply(response::SUCCESS)),
+            head: (!command.is_one_way()).then(|| command.response(response::SUCCESS)),
         })
     }
 
@@ -203,10 +203,10 @@ impl Forward {
             }
             return;
         };
-        let reply = answer.unwrap_or_else(|refusal| Reply {
+        let reply = answer.unwrap_or_else(|refusal| Response {
             code: refusal.code,
             remark: Some(refusal.remark.into_owned()),
-            ..Reply::default()
+            ..Response::default()
         });
         give(&connection, head, reply);
         drop(bound);
@@ -214,7 +214,7 @@ impl Forward {
 
     /// Returns the broker's response. A one-way request gets an empty response, because some brokers send
     /// none, for example about an undecided transaction.
-    async fn pass(mut self, cluster: &Arc<Cluster>) -> Result<Reply, Refusal> {
+    async fn pass(mut self, cluster: &Arc<Cluster>) -> Result<Response, Refusal> {
         if matches!(self.target, Target::Only(_)) {
             tracing::trace!(code = self.code, "a request names no broker");
         }
@@ -230,17 +230,17 @@ impl Forward {
         if self.head.is_none() {
             let address = cluster.address(&broker).await.map_err(refusal)?;
             let sent = cluster.client.send_one_way(&address, self.code, bytes, write).await;
-            return sent.map(|()| Reply::default()).map_err(|error| refusal(error.into()));
+            return sent.map(|()| Response::default()).map_err(|error| refusal(error.into()));
         }
         cluster.ask(&broker, self.code, (self.timeout, bytes), write).await.map_err(refusal)
     }
 }
 
 /// Passes a response to a client. The connection is charged for it until it is in the connection's buffer.
-pub fn give(connection: &Arc<ConnectionHandle>, head: Head<'static>, reply: Reply) {
+pub fn give(connection: &Arc<ConnectionHandle>, head: Head<'static>, reply: Response) {
     let charge = connection.charge(reply.body.len());
     // A client that has disconnected waits for nothing.
-    let _ = connection.put_back(Box::new(move |_, out| {
+    let _ = connection.enqueue(Box::new(move |_, out| {
         let head = Head { code: reply.code, remark: reply.remark.as_deref(), ..head };
         let writer = FrameWriter::begin(out, head);
         let fields = reply.fields.iter();

@@ -35,7 +35,7 @@ impl Change {
 
 /// The names of files and directories, and which of the names are durable.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct NamesState {
     pub(super) names: Names,
     pub(super) durable: Names,
     pub(super) changes: Vec<Change>,

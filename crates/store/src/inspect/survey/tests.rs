@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::checkpoint_file::Mark;
-use crate::inspect::{Part, Repair, Wanted, verify};
+use crate::inspect::{DumpPart, Repair, Selection, verify};
 use crate::{Config, FakeDisk, Store};
 use std::ops::ControlFlow;
 
@@ -55,7 +55,7 @@ fn a_queue_table_that_cannot_be_read_is_a_finding_and_the_rest_is_looked_at() {
         rows += 1;
         ControlFlow::Continue(())
     };
-    survey.dump(Part::Log, &Wanted::default(), &mut give).unwrap();
+    survey.dump(DumpPart::Log, &Selection::default(), &mut give).unwrap();
     assert!(rows > 0);
 }
 
@@ -68,7 +68,7 @@ fn a_queue_table_replaced_meanwhile_is_looked_for_once_more() {
     // The `checkpoint` file as it was before the broker replaced the table.
     let before = Mark { generation: mark.generation + 1000, ..mark };
     survey.checkpoint = Some(Checkpoint { mark: Some(before), ..page });
-    survey.past = Past::default();
+    survey.past = NewestTable::default();
     survey.find_past().unwrap();
     assert!(survey.past.is_sure);
     assert_eq!(survey.checkpoint.unwrap().mark, Some(mark));

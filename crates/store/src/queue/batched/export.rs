@@ -1,11 +1,11 @@
 //! Writes RocketMQ's batch consume queue files from the units in Vostok's own files.
 
-use super::reader::{Reader, starts};
-use super::{BATCH_UNIT_BYTES, BatchUnit, JAVAS, group};
+use super::reader::{BatchUnitReader, starts};
+use super::{BATCH_UNIT_BYTES, BatchUnit, JAVA_DIR, group};
 use crate::config::Config;
 use crate::disk::{Disk, DiskFile, Space, file_name};
 use crate::error::{ReadError, Result};
-use crate::queue::files::Touched;
+use crate::queue::files::SyncList;
 use crate::queue::{Extent, Queue, Unit};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -30,12 +30,12 @@ impl Export {
         disk: Arc<dyn Disk>,
         config: &Config,
         queue: &Queue,
-        touched: &mut Touched,
+        touched: &mut SyncList,
     ) -> Result<Self> {
-        let directory = config.root.join(JAVAS).join(queue.topic()).join(queue.queue_id().to_string());
+        let directory = config.root.join(JAVA_DIR).join(queue.topic()).join(queue.queue_id().to_string());
         let file_bytes = config.batch_file_bytes;
         let mut export = Self { disk, directory, file_bytes, next: queue.in_files().min, end: 0 };
-        let reader = Reader::of(export.disk.clone(), export.directory.clone(), file_bytes);
+        let reader = BatchUnitReader::of(export.disk.clone(), export.directory.clone(), file_bytes);
         let is_known = match reader.map_err(ReadError::Io).and_then(|reader| export.take_known(queue, reader))
         {
             Ok(is_known) => is_known,
@@ -56,7 +56,7 @@ impl Export {
     }
 
     /// Continues behind the last unit in the files, if it matches the queue.
-    fn take_known(&mut self, queue: &Queue, mut reader: Reader) -> Result<bool> {
+    fn take_known(&mut self, queue: &Queue, mut reader: BatchUnitReader) -> Result<bool> {
         // The last file may be preallocated and unused.
         let passed = reader.starts.len().saturating_sub(2);
         reader.starts.drain(..passed);
@@ -86,7 +86,7 @@ impl Export {
         &mut self,
         units: &[Unit],
         store_time: impl Fn(LogOffset) -> Result<i64>,
-        touched: &mut Touched,
+        touched: &mut SyncList,
     ) -> Result<()> {
         let (first, batches) = (self.next, group(self.next, units));
         let mut rest = batches.as_slice();
@@ -113,7 +113,7 @@ impl Export {
         Ok(())
     }
 
-    fn file(&self, path: &std::path::Path, touched: &mut Touched) -> io::Result<Arc<dyn DiskFile>> {
+    fn file(&self, path: &std::path::Path, touched: &mut SyncList) -> io::Result<Arc<dyn DiskFile>> {
         match self.disk.open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.disk.create_dir_all(&self.directory)?;

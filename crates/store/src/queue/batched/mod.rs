@@ -37,9 +37,9 @@ use wire::record::{EncodeError, sys_flag};
 /// Size of RocketMQ's unit in bytes.
 pub(crate) const BATCH_UNIT_BYTES: u64 = 46;
 /// RocketMQ's directory of batch consume queues, below the root.
-pub(crate) const JAVAS: &str = "batchconsumequeue";
+pub(crate) const JAVA_DIR: &str = "batchconsumequeue";
 /// Vostok's directory of batch consume queues, below the root.
-pub(crate) const OURS: &str = "vostok/batched";
+pub(crate) const VOSTOK_DIR: &str = "vostok/batched";
 /// Digits of `INNER_BASE`, which is filled in under the appender's lock; RocketMQ accepts leading zeros.
 const BASE_DIGITS: usize = 19;
 
@@ -49,7 +49,7 @@ const BASE_DIGITS: usize = 19;
 /// The error of listing a directory of the store.
 pub fn batched_topics(disk: &dyn Disk, root: &Path) -> io::Result<BTreeSet<String>> {
     let mut topics = BTreeSet::new();
-    for directory in [OURS, JAVAS] {
+    for directory in [VOSTOK_DIR, JAVA_DIR] {
         match disk.list(&root.join(directory)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             entries => {
@@ -96,7 +96,7 @@ impl BatchUnit {
     }
 }
 
-/// Number of messages by the property `INNER_NUM` (`Short.parseShort`).
+/// Number of messages by the property `INNER_NUM` (`ShortUnit.parseShort`).
 fn count_in(stored: &[u8]) -> Option<u16> {
     let count = properties::get_str(stored, key::INNER_NUM)?.parse::<i16>().ok()?;
     (count > 0).then_some(count.unsigned_abs())
@@ -111,7 +111,7 @@ pub(crate) fn place_in(stored: &[u8]) -> Option<(u64, u16)> {
 
 /// Batch properties of a record that is being encoded.
 #[derive(Clone, Copy)]
-pub(crate) struct Numbered {
+pub(crate) struct BatchProperties {
     /// Number of messages in the record.
     pub(crate) count: u16,
     /// Position in the record where the queue offset of the first message is filled in.

@@ -40,7 +40,7 @@ pub(super) fn starts(disk: &dyn Disk, directory: &Path, file_bytes: u64) -> io::
 
 /// Iterates over the units of a queue's files, up to the first unit that is empty or does not continue the
 /// queue.
-pub(crate) struct Reader {
+pub(crate) struct BatchUnitReader {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     file_bytes: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Reader {
     last: Option<BatchUnit>,
 }
 
-impl Reader {
+impl BatchUnitReader {
     pub(crate) fn of(disk: Arc<dyn Disk>, directory: PathBuf, file_bytes: u64) -> io::Result<Self> {
         let starts = starts(&*disk, &directory, file_bytes)?;
         Ok(Self {

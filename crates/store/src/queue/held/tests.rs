@@ -55,5 +55,5 @@ fn units_that_do_not_fit_come_back() {
 
 #[test]
 fn a_short_unit_takes_twelve_bytes() {
-    assert_eq!(size_of::<super::Short>(), 12);
+    assert_eq!(size_of::<super::ShortUnit>(), 12);
 }

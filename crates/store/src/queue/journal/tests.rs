@@ -1,4 +1,4 @@
-use super::{End, Journal, Part, find, numbers, path_of, remove_except};
+use super::{GroupsRecord, JournalEnd, UnitJournal, find, numbers, path_of, remove_except};
 use crate::disk::{Disk, FakeDisk};
 use crate::queue::Unit;
 use std::path::Path;
@@ -21,13 +21,13 @@ fn unit(at: u64) -> Unit {
 }
 
 /// Adds an entry up to log position `end`, with a unit per hundred bytes of the log.
-fn add(journal: &mut Journal, disk: &FakeDisk, committed: u64, end: u64) {
+fn add(journal: &mut UnitJournal, disk: &FakeDisk, committed: u64, end: u64) {
     let from = journal.end().unwrap_or(committed).max(committed);
     assert!(journal.begin(disk, root(), committed, 400).unwrap());
-    let mut part = Part::new();
+    let mut part = GroupsRecord::new();
     part.add("TopicA", 3, from / 100, (from / 100..end / 100).map(|number| unit(number * 100)));
     journal.add(disk, &mut part).unwrap();
-    journal.finish(disk, End { at: end, last_record: end - 100, store_timestamp: 9 }).unwrap();
+    journal.finish(disk, JournalEnd { at: end, last_record: end - 100, store_timestamp: 9 }).unwrap();
     journal.remove_passed(disk, root(), committed).unwrap();
 }
 
@@ -50,7 +50,7 @@ fn read(disk: &FakeDisk, committed: u64) -> Option<(Vec<u64>, u64)> {
 
 #[test]
 fn entries_come_back_over_several_files() {
-    let (disk, mut journal) = (disk(), Journal::default());
+    let (disk, mut journal) = (disk(), UnitJournal::default());
     for end in [300, 900, 1000, 1700, 2500] {
         add(&mut journal, &disk, 0, end);
     }
@@ -63,7 +63,7 @@ fn entries_come_back_over_several_files() {
 
 #[test]
 fn files_the_page_has_passed_go() {
-    let (disk, mut journal) = (disk(), Journal::default());
+    let (disk, mut journal) = (disk(), UnitJournal::default());
     for end in [900, 1700, 2500] {
         add(&mut journal, &disk, 0, end);
     }
@@ -78,7 +78,7 @@ fn files_the_page_has_passed_go() {
 
 #[test]
 fn the_journal_begins_anew_behind_the_page() {
-    let (disk, mut journal) = (disk(), Journal::default());
+    let (disk, mut journal) = (disk(), UnitJournal::default());
     add(&mut journal, &disk, 0, 300);
     // The checkpoint passed the gap, so the missing entries are not needed.
     add(&mut journal, &disk, 1000, 1300);
@@ -89,7 +89,7 @@ fn the_journal_begins_anew_behind_the_page() {
 
 #[test]
 fn behind_a_failure_it_waits_for_the_page() {
-    let (disk, mut journal) = (disk(), Journal::default());
+    let (disk, mut journal) = (disk(), UnitJournal::default());
     add(&mut journal, &disk, 0, 300);
     journal.give_up(&disk, root(), 500);
     assert!(!journal.begin(&disk, root(), 400, 400).unwrap());
@@ -100,11 +100,11 @@ fn behind_a_failure_it_waits_for_the_page() {
 
 #[test]
 fn a_later_run_goes_on() {
-    let (disk, mut journal) = (disk(), Journal::default());
+    let (disk, mut journal) = (disk(), UnitJournal::default());
     add(&mut journal, &disk, 0, 300);
     add(&mut journal, &disk, 0, 800);
     let found = find(&disk, root(), 0).unwrap().unwrap();
-    let mut journal = Journal::default();
+    let mut journal = UnitJournal::default();
     journal.resume(&found);
     remove_except(&disk, root(), &found.numbers()).unwrap();
     add(&mut journal, &disk, 0, 1100);
@@ -115,7 +115,7 @@ fn a_later_run_goes_on() {
 
 #[test]
 fn whatever_byte_flips_only_whole_entries_count() {
-    let (disk, mut journal) = (disk(), Journal::default());
+    let (disk, mut journal) = (disk(), UnitJournal::default());
     let ends = [300, 900, 1000, 1700];
     ends.iter().for_each(|end| add(&mut journal, &disk, 0, *end));
     for number in numbers(&disk, root()).unwrap() {
@@ -137,12 +137,12 @@ fn whatever_byte_flips_only_whole_entries_count() {
 #[test]
 fn whatever_a_power_cut_leaves_only_whole_entries_count() {
     for seed in 0..300 {
-        let (disk, mut journal) = (disk(), Journal::default());
+        let (disk, mut journal) = (disk(), UnitJournal::default());
         add(&mut journal, &disk, 0, 300);
         add(&mut journal, &disk, 0, 800);
         // An entry that is not finished.
         journal.begin(&disk, root(), 0, 4000).unwrap();
-        let mut part = Part::new();
+        let mut part = GroupsRecord::new();
         part.add("TopicA", 3, 8, (8..80).map(|number| unit(number * 100)));
         journal.add(&disk, &mut part).unwrap();
         assert_eq!(read(&disk.power_cut(seed), 0), Some(((0..8).collect(), 800)));

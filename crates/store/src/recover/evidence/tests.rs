@@ -2,21 +2,21 @@
 
 use super::*;
 
-fn behind(records: u64, fitting: u64, age_ms: i64) -> Behind {
-    Behind { records, fitting, first_ms: 1_000_000, newest_ms: 1_000_000 + age_ms, pause_ms: 0 }
+fn behind(records: u64, fitting: u64, age_ms: i64) -> RecordsBehind {
+    RecordsBehind { records, fitting, first_ms: 1_000_000, newest_ms: 1_000_000 + age_ms, pause_ms: 0 }
 }
 
 const PLAIN: Facts = Facts {
-    broken: Broken::Zeros,
+    broken: BrokenKind::Zeros,
     is_checkpointed: false,
     was_durable: false,
     kept_pages: false,
-    behind: Behind { records: 0, fitting: 0, first_ms: 0, newest_ms: 0, pause_ms: 0 },
+    behind: RecordsBehind { records: 0, fitting: 0, first_ms: 0, newest_ms: 0, pause_ms: 0 },
 };
 
 fn check(facts: Facts, flush: FlushMode, expected: Meaning) {
     let config = Config { flush, ..Config::new("/store") };
-    assert_eq!(judge(&facts, Unflushed::of(&config)), expected, "{facts:?} {flush:?}");
+    assert_eq!(judge(&facts, FlushDelay::of(&config)), expected, "{facts:?} {flush:?}");
 }
 
 fn both(facts: Facts, expected: Meaning) {
@@ -26,7 +26,7 @@ fn both(facts: Facts, expected: Meaning) {
 
 #[test]
 fn without_whole_records_behind_it_the_log_ends() {
-    for broken in [Broken::Zeros, Broken::Altered] {
+    for broken in [BrokenKind::Zeros, BrokenKind::Altered] {
         for (was_durable, kept_pages) in [(false, false), (false, true), (true, false), (true, true)] {
             both(Facts { broken, was_durable, kept_pages, ..PLAIN }, Meaning::End);
         }
@@ -37,18 +37,18 @@ fn without_whole_records_behind_it_the_log_ends() {
 fn records_that_were_cut_off_before_count_for_nothing() {
     for fitting in [0, 1, 5] {
         let behind = behind(10, fitting, 100_000);
-        both(Facts { broken: Broken::Altered, kept_pages: true, behind, ..PLAIN }, Meaning::End);
+        both(Facts { broken: BrokenKind::Altered, kept_pages: true, behind, ..PLAIN }, Meaning::End);
     }
     // Below the checkpoint there is no leftover of an earlier cut: a clock set back, or a damaged time before the position,
     // looks the same.
     both(Facts { is_checkpointed: true, behind: behind(10, 0, 0), ..PLAIN }, Meaning::Damage);
     // One record among those that continue the queues may be damaged in a field without checksum.
-    both(Facts { broken: Broken::Altered, behind: behind(10, 9, 0), ..PLAIN }, Meaning::Damage);
+    both(Facts { broken: BrokenKind::Altered, behind: behind(10, 9, 0), ..PLAIN }, Meaning::Damage);
 }
 
 #[test]
 fn bytes_no_lost_page_explains_are_damage() {
-    both(Facts { broken: Broken::Altered, behind: behind(1, 1, 0), ..PLAIN }, Meaning::Damage);
+    both(Facts { broken: BrokenKind::Altered, behind: behind(1, 1, 0), ..PLAIN }, Meaning::Damage);
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn in_between_somebody_else_has_to_decide() {
 
 #[test]
 fn a_clock_that_was_set_forward_proves_nothing() {
-    let behind = Behind { pause_ms: 3_300_000, ..behind(9, 9, 3_300_900) };
+    let behind = RecordsBehind { pause_ms: 3_300_000, ..behind(9, 9, 3_300_900) };
     both(Facts { behind, ..PLAIN }, Meaning::LostPages);
     // Whoever appended for long before or after it still counts.
-    let behind = Behind { pause_ms: 3_300_000, ..self::behind(9, 9, 3_350_000) };
+    let behind = RecordsBehind { pause_ms: 3_300_000, ..self::behind(9, 9, 3_350_000) };
     both(Facts { behind, ..PLAIN }, Meaning::Damage);
 }

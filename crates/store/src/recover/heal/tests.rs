@@ -50,7 +50,7 @@ fn what_is_lost_is_known_to_be_lost_whenever_a_rebuild_ends() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             has_begun.store(true, Ordering::Release);
-            lost.lose(&queue, 0, 1);
+            lost.mark_lost(&queue, 0, 1);
         });
         while !has_begun.load(Ordering::Acquire) {
             std::thread::yield_now();

@@ -1,7 +1,7 @@
 //! Tests of lost sectors, and of a window's treatment of unreadable sectors.
 
 use super::*;
-use wire::record::{Fields, encode};
+use wire::record::{RecordFields, encode};
 
 fn record(body_len: usize, properties: &[u8]) -> Vec<u8> {
     record_of(&vec![7; body_len], properties)
@@ -10,7 +10,7 @@ fn record(body_len: usize, properties: &[u8]) -> Vec<u8> {
 fn record_of(body: &[u8], properties: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let host = "127.0.0.1:10911".parse().unwrap();
-    let fields = Fields {
+    let fields = RecordFields {
         topic: "T",
         queue_id: 0,
         flag: 0,

@@ -176,7 +176,7 @@ fn limits_in_free_bytes_count_as_well() {
 }
 
 #[track_caller]
-fn check_unconsumed(policy: Unconsumed, case: &Case<'_>, removed: usize, kept: bool, dropped: bool) {
+fn check_unconsumed(policy: UnconsumedPolicy, case: &Case<'_>, removed: usize, kept: bool, dropped: bool) {
     let settings = RetentionSettings { unconsumed: policy, ..RetentionSettings::default() };
     let verdict = verdict(&settings, case);
     let found = (verdict.remove.len(), verdict.kept_for_consumers, verdict.drops_unconsumed);
@@ -185,7 +185,7 @@ fn check_unconsumed(policy: Unconsumed, case: &Case<'_>, removed: usize, kept: b
 
 #[test]
 fn what_a_group_has_not_consumed() {
-    use Unconsumed::{Drop, Protect, Reject};
+    use UnconsumedPolicy::{Drop, Protect, Reject};
     // The second file holds the first unconsumed message.
     let expired = Case { hour: 4, unconsumed_from: Some(15), ..CASE };
     check_unconsumed(Protect, &expired, 1, true, false);

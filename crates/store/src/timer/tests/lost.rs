@@ -111,7 +111,7 @@ fn a_clock_that_was_set_forward_by_more_than_a_year_is_followed_in_a_few_steps()
             found.push(load.slot_ms);
             due_entries.loaded(nothing(&load), []);
         }
-        if let Some(next_ms) = due_entries.is_lost_at(now_ms) {
+        if let Some(next_ms) = due_entries.search_start(now_ms) {
             due_entries.skip_to(used.into_iter().find(|slot_ms| *slot_ms >= next_ms), now_ms);
         }
         due_entries.finish(now_ms);
@@ -236,7 +236,7 @@ fn a_sector_that_cannot_be_read_harms_only_its_own_units() {
     disk.set_unreadable(Path::new("/s/timerlog/00000000000000000000"), bad);
     let mut loaded = |slot_ms| {
         let last = files.slot(slot_ms).unwrap().unwrap().last.unwrap();
-        let load = Load { slot_ms, precision_ms: 1000, last, from: None, limit: usize::MAX };
+        let load = ChainRequest { slot_ms, precision_ms: 1000, last, from: None, limit: usize::MAX };
         let (loaded, refused) = walk(files.log(), &load);
         (loaded.entries.len(), refused.map(|refused| refused.at))
     };
@@ -250,14 +250,14 @@ fn newest(bad: i64) -> impl FnMut(i64) -> Result<Option<u64>, ()> {
     move |slot_ms| if slot_ms == bad { Err(()) } else { Ok(u64::try_from(slot_ms / 1000).ok()) }
 }
 
-fn nothing(load: &Load) -> Loaded {
-    Loaded { slot_ms: load.slot_ms, entries: Vec::new(), deletes: Vec::new(), cut: None }
+fn nothing(load: &ChainRequest) -> ChainResult {
+    ChainResult { slot_ms: load.slot_ms, entries: Vec::new(), deletes: Vec::new(), cut: None }
 }
 
 #[test]
 fn chains_that_began_before_a_slot_that_cannot_be_read_are_walked() {
     let mut due_entries = DueEntries::new(1000, 3000, 100, 0);
-    let slots = |loads: &[Load]| -> Vec<i64> { loads.iter().map(|load| load.slot_ms).collect() };
+    let slots = |loads: &[ChainRequest]| -> Vec<i64> { loads.iter().map(|load| load.slot_ms).collect() };
     let loads = due_entries.wanted(0, newest(2000)).unwrap();
     assert_eq!(slots(&loads), [0, 1000]);
     loads.iter().for_each(|load| due_entries.loaded(nothing(load), []));
@@ -272,7 +272,7 @@ fn chains_walked_again_begin_together_or_not_at_all() {
     let none = |_: i64| -> Result<Option<u64>, ()> { Ok(None) };
     assert_eq!(due_entries.wanted(0, none), Ok(Vec::new()));
     for (at, slot_ms) in [(0, 0), (52, 0), (104, 1000), (156, 2000)] {
-        due_entries.arrived(Entry::of(at, &unit(1, slot_ms, at, 100), slot_ms), None);
+        due_entries.arrived(DueEntry::of(at, &unit(1, slot_ms, at, 100), slot_ms), None);
     }
     let mut due = Vec::new();
     due_entries.due(500, 10, &mut due);
@@ -287,10 +287,10 @@ fn nothing_is_due_behind_a_slot_that_is_being_walked() {
     let mut due_entries = DueEntries::new(1000, 4000, 100, 0);
     let loads = due_entries.wanted(3000, |slot_ms| Ok::<_, ()>(u64::try_from(slot_ms).ok())).unwrap();
     assert!(loads.iter().take(2).map(|load| load.slot_ms).eq([0, 1000]), "{loads:?}");
-    let entry = |slot_ms| Entry::of(52, &unit(1, slot_ms + 500, 100, 100), slot_ms);
-    let loaded = |slot_ms| Loaded { entries: vec![entry(slot_ms)], ..nothing(&loads[0]) };
+    let entry = |slot_ms| DueEntry::of(52, &unit(1, slot_ms + 500, 100, 100), slot_ms);
+    let loaded = |slot_ms| ChainResult { entries: vec![entry(slot_ms)], ..nothing(&loads[0]) };
     let mut due = Vec::new();
-    due_entries.loaded(Loaded { slot_ms: 1000, ..loaded(1000) }, []);
+    due_entries.loaded(ChainResult { slot_ms: 1000, ..loaded(1000) }, []);
     due_entries.due(9000, 10, &mut due);
     assert!(due.is_empty(), "the slot before it may hold what cancels it");
     due_entries.loaded(loaded(0), []);

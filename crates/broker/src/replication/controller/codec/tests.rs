@@ -65,9 +65,9 @@ fn requests_have_the_fields_that_java_reads() {
     );
 }
 
-fn reply(code: i32, fields: &[(&str, &str)], body: &str) -> Reply {
+fn reply(code: i32, fields: &[(&str, &str)], body: &str) -> Response {
     let fields = fields.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    Reply { code, fields, body: body.as_bytes().to_vec(), ..Reply::default() }
+    Response { code, fields, body: body.as_bytes().to_vec(), ..Response::default() }
 }
 
 fn set(members: &[u64], epoch: u32) -> CommittedSet {

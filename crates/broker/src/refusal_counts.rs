@@ -36,9 +36,9 @@ const NAMES: [(Cause, &str); 7] = [
 
 /// Number of refused requests since the broker started, by cause.
 #[derive(Default)]
-pub(crate) struct Refused([AtomicU64; NAMES.len()]);
+pub(crate) struct RefusalCounts([AtomicU64; NAMES.len()]);
 
-impl Refused {
+impl RefusalCounts {
     pub(crate) fn count(&self, cause: Cause, requests: usize) {
         self.0[cause as usize].fetch_add(requests as u64, Ordering::Relaxed);
     }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn every_cause_has_its_own_count() {
-        let refused = Refused::default();
+        let refused = RefusalCounts::default();
         for (index, (cause, name)) in NAMES.into_iter().enumerate() {
             assert_eq!(cause as usize, index, "{name} stands where its cause does");
             refused.count(cause, index + 1);

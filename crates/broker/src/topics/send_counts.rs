@@ -32,7 +32,7 @@ pub(crate) const SIZE_BOUNDS: [u64; 6] = [1 << 10, 4 << 10, 512 << 10, 1 << 20, 
 
 /// Counts of producers' messages in a queue since the queue was opened.
 #[derive(Default)]
-pub(crate) struct Sent {
+pub(crate) struct SendCounts {
     /// Counts by kind of message, each allocated on first use, because most queues get messages of a single kind.
     kinds: [OnceLock<Box<KindCounts>>; MessageKind::NAMES.len()],
     /// Whether the topic is in the list for the next sample of statistics.
@@ -75,7 +75,7 @@ impl SentOfKind {
     }
 }
 
-impl Sent {
+impl SendCounts {
     /// Counts a request with records of these sizes in bytes, of `messages` messages each. Returns true for the first
     /// request since the last sample, which must be reported to statistics ([`crate::state::Stats::note_sent_to`]).
     pub(crate) fn count(&self, kind: MessageKind, sizes: impl Iterator<Item = u64>, messages: u64) -> bool {
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn messages_are_counted_by_kind_and_size() {
-        let sent = Sent::default();
+        let sent = SendCounts::default();
         sent.count(MessageKind::Normal, [1024, 1025, 5 << 20].into_iter(), 1);
         sent.count(MessageKind::Delay, [3000].into_iter(), 3);
         let counts: Vec<_> = sent.by_kind().collect();

@@ -10,14 +10,14 @@ use crate::frame::Frames;
 
 /// Stream of a call's response messages. Dropping the stream before its end cancels the call.
 #[derive(Debug)]
-pub struct Answers {
+pub struct ResponseStream {
     response: ResponseFuture,
     /// `None` until the response begins.
     body: Option<RecvStream>,
     frames: Frames,
 }
 
-impl Answers {
+impl ResponseStream {
     pub(crate) fn new(response: ResponseFuture) -> Self {
         Self { response, body: None, frames: Frames::default() }
     }
