@@ -68,6 +68,10 @@ impl Auth {
         for need in audited {
             self.log(now_ms, &audit::authorization(sender, origin, request, need, &ruling));
         }
+        // Without a provider, requests without needs are refused, too.
+        if let Some(error) = ruling.refusal.as_ref().filter(|_| needs.is_empty()) {
+            self.log_refusal(now_ms, (sender, request), origin, error);
+        }
         ruling.refusal.map_or(Ok(()), Err)
     }
 

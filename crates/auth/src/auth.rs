@@ -220,7 +220,7 @@ impl Auth {
         verify: impl FnOnce() -> Result<Subject>,
     ) -> Result<Subject, Denial> {
         let Attempt { now_ms, origin: Origin { address, .. }, request, user, mark } = attempt;
-        let reserved = self.failures.reserve_answer_time(now_ms, address, user, mark.load(Ordering::Relaxed));
+        let reserved = self.failures.reserve_response_time(now_ms, address, user, mark.load(Ordering::Relaxed));
         let note = || self.failures.record_failure(now_ms, address, user, reserved);
         if self.settings.authentication == Switch::On && self.settings.unsigned.contains(request) {
             let identity = if reserved.is_none() { verify()? } else { Subject::Anonymous };
@@ -300,7 +300,7 @@ impl Auth {
         self.enabled(user, AuthError::RemovedUser).ok().map(|account| account.key.sign(parts))
     }
 
-    /// Decides whether a caller may send a request that has all of `needs`. Changes since the caller was verified
+    /// Decides whether a caller may send a request with these needs. Changes since the caller was verified
     /// count: a user that was removed or disabled meanwhile is refused.
     pub fn decide(
         &self,

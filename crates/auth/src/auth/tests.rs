@@ -303,3 +303,21 @@ fn an_unknown_user_has_as_much_hashed_as_a_wrong_secret() {
     assert!(known >= body.len(), "{known}");
     assert_eq!(hashed("nobody"), known, "the time of an answer would tell which users there are");
 }
+
+/// A name server asks for a permission only before changes, and refuses everything without a provider.
+#[test]
+fn a_refusal_of_a_request_without_needs_has_an_audit_line() {
+    let fixture = Fixture::new();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let kept = lines.clone();
+    let auth = fixture.auth(&[("authorizationEnabled", "true"), ("authorizationMetadataProvider", "")]);
+    let auth = auth.logging_to(move |_, line| kept.lock().push(line.to_owned()));
+    let origin = Origin { address: ip("10.0.0.1"), connection: 7 };
+    for needs in [vec![], vec![topic("t", &[Action::Pub])]] {
+        auth.authorize(0, (&root(), Request::Code(105)), origin, || Ok(needs)).unwrap_err();
+    }
+    let lines = lines.lock();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("User:rocketmq2 is Deny Action = null"), "{lines:?}");
+    assert!(lines[1].contains("is Deny Action = Pub"), "{lines:?}");
+}

@@ -163,7 +163,7 @@ impl PlainAcl {
         Err(AuthError::Plain(text))
     }
 
-    /// Decides whether a caller may send a request that has all of `needs`.
+    /// Decides whether a caller may send a request with these needs.
     ///
     /// # Errors
     /// [`AuthError::Plain`] with RocketMQ's text: a permission is missing.

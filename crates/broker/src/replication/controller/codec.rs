@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use net::Response;
 use replica::in_sync::{CommittedSet, SetEpoch};
-use replica::roster::{Answer, Content, Mastership, Request};
+use replica::roster::{Content, ControllerResponse, Mastership, Request};
 use wire::body::SyncStateSet;
 use wire::codes::request;
 use wire::frame::FrameWriter;
