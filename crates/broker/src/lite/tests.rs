@@ -561,6 +561,33 @@ fn new_lite_topics_of_a_wildcard_group_wait_for_room_without_a_full_dispatch() {
     assert_eq!(found.len(), 18, "{found:?}");
 }
 
+#[test]
+fn lite_topics_beyond_the_event_set_do_not_wait_as_long_as_new_messages_come() {
+    for wildcard in [false, true] {
+        let mut attributes = vec![("lite.sub.client.max.event.cnt", "10")];
+        attributes.extend(wildcard.then_some(("lite.sub.wildcard", "true")));
+        let mut world = World::with(&attributes, |_| {});
+        let names: Vec<String> = (0..40).map(|number| format!("t{number}")).collect();
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert!(world.pop("c").is_empty());
+        world.set("c", &all);
+        world.run();
+        all.iter().for_each(|lite| world.send(lite, "old"));
+        let (mut old, mut new) = (0, 0);
+        for _ in 0..40 {
+            let popped = world.pop_up_to("c", 5);
+            popped.iter().for_each(|it| world.ack(it).unwrap());
+            old += popped.iter().filter(|it| it.body == "old").count();
+            new += popped.iter().filter(|it| it.body == "new").count();
+            // Before the full dispatch can go on.
+            popped.iter().for_each(|it| world.send(&it.lite, "new"));
+            world.run();
+        }
+        assert_eq!(old, 40, "wildcard {wildcard}, {new} new");
+        assert!(new > 40, "wildcard {wildcard}, {new} new");
+    }
+}
+
 /// Acknowledges and returns everything that a client can pop while no time passes.
 fn drain(world: &mut World, client: &str) -> usize {
     let mut count = 0;
