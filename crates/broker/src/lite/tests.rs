@@ -1231,6 +1231,27 @@ fn bad_sends_and_acknowledgements_are_refused() {
 }
 
 #[test]
+fn a_refused_message_leaves_no_lite_queue() {
+    let world = World::new();
+    let ask = |further: &str, body: &[u8]| {
+        let text = format!("__LITE_TOPIC\u{1}a\u{2}{further}\u{2}");
+        let fields = [("producerGroup", "p"), ("topic", "P"), ("defaultTopic", "TBW102"), ("queueId", "0")];
+        let more = [("defaultTopicQueueNums", "4"), ("sysFlag", "0"), ("bornTimestamp", "1"), ("flag", "0")];
+        let fields = [&fields[..], &more, &[("properties", &text)]].concat();
+        world.fixture.ask(request::SEND_MESSAGE, &fields, body).0
+    };
+    let long = format!("KEYS\u{1}{}", "x".repeat(32_600));
+    for (further, body) in [("DELAY\u{1}x", "m"), ("INNER_NUM\u{1}2", "m"), (&long, "m"), ("k\u{1}v", "")] {
+        let further_end = &further[..further.len().min(20)];
+        assert_ne!(ask(further, body.as_bytes()), 0, "{further_end}");
+        assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none(), "{further_end}");
+        assert_eq!(world.fixture.broker.tables.light.count(), 0, "{further_end}");
+    }
+    assert_eq!(ask("k\u{1}v", b"m"), 0);
+    assert_eq!(world.fixture.broker.tables.light.count(), 1);
+}
+
+#[test]
 fn lite_topics_are_served_as_frames() {
     let world = World::new();
     let body = br#"{"subscriptionSet":[{"action":"PARTIAL_ADD","clientId":"c","group":"G","topic":"P","liteTopicSet":["a"],"version":0}]}"#;

@@ -53,15 +53,15 @@ impl Multi {
         self.queues.iter()
     }
 
-    /// Size in bytes of the longest offsets property.
-    fn text_bytes_max(&self) -> usize {
-        key::INNER_MULTI_QUEUE_OFFSET.len() + 3 + self.named.len() * OFFSET_BYTES_MAX
-    }
-
-    /// Reserves space for the queue offsets and returns its size in bytes. Rejects a record whose offsets might not
-    /// fit.
-    pub(crate) fn reserve(&self, found: usize, limit: usize, properties: usize) -> Result<usize, PushError> {
-        let bytes = self.text_bytes_max();
+    /// Bytes of the longest offsets property of a record with so many further queues. Rejects a record of `found` bytes
+    /// with `properties` bytes of properties whose offsets might not fit.
+    pub(crate) fn reserve(
+        queues: usize,
+        found: usize,
+        limit: usize,
+        properties: usize,
+    ) -> Result<usize, PushError> {
+        let bytes = key::INNER_MULTI_QUEUE_OFFSET.len() + 3 + queues * OFFSET_BYTES_MAX;
         if properties + bytes > PROPERTIES_BYTES_MAX {
             return Err(PushError::Encode(EncodeError::Properties { found: properties + bytes }));
         }
