@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use wire::body::topic::TopicConfig;
 use wire::body::{
-    LiteOffset, LiteOffsetType, LiteSubscription, LiteSubscriptionAction, LiteSubscriptions,
+    LiteOffset, LiteOffsetType, LiteSubscription, LiteSubscriptionAction, LiteSubscriptions, MessageQueue,
     SubscriptionGroupConfig,
 };
 use wire::codes::{request, response};
@@ -1315,9 +1315,42 @@ fn operators_see_lite_topics() {
     let info = ask(request::GET_LITE_GROUP_INFO, &[("group", "G"), ("liteTopic", "a")]);
     assert_eq!(info["liteTopicOffsetWrapper"]["consumerOffset"], 1);
     ask(request::TRIGGER_LITE_DISPATCH, &[("group", "G"), ("clientId", "c")]);
+    for (code, fields) in [
+        (request::GET_LITE_GROUP_INFO, &[("group", "G"), ("liteTopic", "missing")]),
+        (request::TRIGGER_LITE_DISPATCH, &[("group", "G"), ("clientId", "c")]),
+    ] {
+        assert_eq!(world.fixture.ask(code, fields, b"").1, "not set any response code", "{code}");
+    }
     let refused = world.fixture.ask(request::GET_PARENT_TOPIC_INFO, &[("topic", "x")], b"");
     assert_eq!((refused.0, &*refused.1), (response::TOPIC_NOT_EXIST, "Topic [x] not exist."));
     world.fixture.broker.tables.groups.make("plain", 1).unwrap();
     let refused = world.fixture.ask(request::GET_LITE_GROUP_INFO, &[("group", "plain"), ("topK", "1")], b"");
     assert_eq!(&*refused.1, "Group [plain] is not a LITE group.");
+}
+
+#[test]
+fn operators_see_which_broker_gets_the_messages_of_a_lite_topic() {
+    let mut world = World::at(tempfile::tempdir().unwrap(), Clock::standing(START_MS), |config| {
+        config.namesrv_addr = Some("127.0.0.1:1".to_owned());
+    });
+    world.topic("P", "-1");
+    world.run();
+    let broker = &world.fixture.broker;
+    let own = &*broker.runtime.config.broker_name;
+    // The broker behind all others in the order of names.
+    let queues = ["0", own].map(|name| (0..4).map(|id| MessageQueue::new("P", name, id)).collect::<Vec<_>>());
+    let (routes, generation) = (&broker.tables.routes, broker.tables.topics.generation());
+    routes.keep("P", START_MS, generation, Some(Arc::new(queues.concat())));
+    let is_here = |lite: &str| {
+        let fields = [("parentTopic", "P"), ("liteTopic", lite)];
+        let (code, remark, body) = world.fixture.ask(request::GET_LITE_TOPIC_INFO, &fields, b"");
+        assert_eq!(code, 0, "{remark}");
+        serde_json::from_slice::<serde_json::Value>(&body).unwrap()["shardingToBroker"].clone()
+    };
+    // Of eight queues Guava chooses the queues 0, 3, 1 and 5.
+    let names = ["a", "order-1", "group-0", "abcdefghijklmnopqrstuvwxyz"];
+    assert_eq!(names.map(is_here), [false, false, false, true].map(serde_json::Value::from));
+    routes.keep("P", START_MS, generation, None);
+    routes.no_answer(START_MS);
+    assert_eq!(is_here("a"), true, "a topic without a route is here");
 }
