@@ -679,8 +679,8 @@ fn an_event_of_a_client_that_left_is_not_put_back() {
 fn an_event_that_a_wildcard_group_lacks_comes_with_the_next_check() {
     let mut world = World::with(&[("lite.sub.wildcard", "true")], |_| {});
     assert!(world.pop("c").is_empty());
-    world.send("a", "1");
     world.run();
+    world.send("a", "1");
     let lite = &world.fixture.broker.tables.lite;
     lite.take_event("G", "c", START_MS).unwrap();
     lite.overflow("G", Some("c"));
