@@ -11,7 +11,6 @@ message by itself. The ordered pop beside it is the same load on a topic with as
 with the server.
 """
 import json
-import os
 import subprocess
 import time
 from pathlib import Path
@@ -20,8 +19,8 @@ from bench import children, measure, servers, stage
 from tests.kit import topics
 
 LITE, ORDERED, GROUP, WILDCARD = "bench_lite", "bench_ordered", "G_", "G_wildcard"
-# Longest wait in seconds for the memory of the server to stay as it is.
-SETTLE_S = 20
+# Longest waits in seconds for the memory of the server to stay as it is, and for what expired lite topics leave to go.
+SETTLE_S, CLEAN_S = 20, 60
 
 
 class Load:
@@ -60,7 +59,8 @@ def prepared(server, chosen):
     topics.group(broker, GROUP + ORDERED, consumeMessageOrderly=True)
     topics.group(broker, WILDCARD, consumeMessageOrderly=True,
                  attributes={"+lite.bind.topic": LITE, "+lite.sub.wildcard": "true", "+lite.sub.client.max.event.cnt": "10"})
-    return {"topic": LITE, "group": GROUP + LITE, "kind": "lite", "topics": chosen.topics, "clients": chosen.clients, "rate": chosen.rate, "size": chosen.size}
+    return {"topic": LITE, "group": GROUP + LITE, "kind": "lite", "topics": chosen.topics, "clients": chosen.clients, "rate": chosen.rate, "size": chosen.size,
+            "quiet": chosen.quiet}
 
 
 def anonymous(server):
@@ -75,9 +75,14 @@ def anonymous(server):
 
 
 def files(server):
-    """Number of consume queues on disk."""
-    root = server.work / ("store" if server.name == "java" else "data")
-    return sum(len(names) for _, _, names in os.walk(root / "consumequeue"))
+    """Files of lite queues on disk. The queues of the parent topic, which have all messages as well, are not counted."""
+    root = server.work / ("store" if server.name == "java" else "data") / "consumequeue"
+    return sum(path.is_file() for path in root.glob("%LMQ%*/*/*"))
+
+
+def named(server):
+    """Number of times that lite topics stand in the files of offsets."""
+    return sum(path.read_text().count(f"%LMQ%${LITE}$") for path in server.work.rglob("*onsumerOffset.json"))
 
 
 def loaded(server, load, chosen):
@@ -125,12 +130,13 @@ def expired(server, chosen):
     with Load(server, chosen, **words | {"topic": ORDERED, "kind": "ordered", "expires": LITE}) as load:
         found = load.step("expire")
     # The next save of the offsets, and the removal of files in the background.
-    time.sleep(15)
-    offsets = sum(path.read_text().count(f"%LMQ%${LITE}$") for path in server.work.rglob("*onsumerOffset.json"))
+    end = time.monotonic() + CLEAN_S
+    while (offsets := named(server)) + files(server) > 0 and time.monotonic() < end:
+        time.sleep(1)
     during, before = found["times"], found["before"]
     print(f"{server.name}: {chosen.topics:,} lite topics ({drained:,} consumed) expired in {found['seconds']:.0f} s. Of {during['count']:,} sends meanwhile 99.9 % "
           f"took at most {during['p999']:.2f} ms, the longest {during['max']:.2f} ms; before, {before['p999']:.2f} ms and {before['max']:.2f} ms. "
-          f"Left: {files(server):,} files of queues, {offsets} names in the files of offsets", flush=True)
+          f"Left: {files(server):,} files of lite queues, {offsets} names in the files of offsets", flush=True)
     return found | {"files": files(server), "offsets": offsets}
 
 
@@ -159,6 +165,7 @@ def main():
     parser.add_argument("--burst", type=int, default=100, help="new lite topics at once with --mode wildcard (default: %(default)s)")
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--warm", type=int, default=5, help="seconds of load before the figures (default: %(default)s)")
+    parser.add_argument("--quiet", type=int, default=60, help="seconds without a message after which missing messages are given up (default: %(default)s)")
     parser.add_argument("--size", type=int, default=200, help="bytes of a body (default: %(default)s)")
     parser.add_argument("--load", type=Path, default=servers.VOSTOK.parent / "examples" / "lite_load", help="the load generator (default: %(default)s)")
     chosen = parser.parse_args()

@@ -33,9 +33,10 @@ LITE = {"enableLmq": "true", "enableMultiDispatch": "true", "maxLiteSubscription
 # Whose proxy and brokers an arrangement has, and the number of brokers.
 ARRANGEMENTS = {"serve": (None, Vostok, 1), "vostok": ("vostok", Vostok, 2), "before-java": ("vostok", Java, 2), "java-before": ("java", Vostok, 2),
                 "java": ("java", Java, 2)}
-ORDERED = {"across", "again", "dead-letters", "exclusive", "offsets", "wildcard", "overflow", "wildcard-overflow", "restart"}
+ORDERED = {"across", "again", "dead-letters", "exclusive", "exclusive-back", "shared", "resubscribe", "offsets", "wildcard", "overflow", "wildcard-overflow", "restart"}
 WILDCARD, FEW_EVENTS = {"+lite.sub.wildcard": "true"}, {"+lite.sub.client.max.event.cnt": "10"}
-ATTRIBUTES = {"exclusive": {"+lite.sub.model": "Exclusive"}, "own-quota": {"+lite.sub.client.quota": "5"}, "wildcard": WILDCARD,
+EXCLUSIVE = {"+lite.sub.model": "Exclusive"}
+ATTRIBUTES = {"exclusive": EXCLUSIVE, "exclusive-back": EXCLUSIVE, "own-quota": {"+lite.sub.client.quota": "5"}, "wildcard": WILDCARD,
               "overflow": FEW_EVENTS, "wildcard-overflow": WILDCARD | FEW_EVENTS}
 SHORT = {"across", "again", "exclusive", "offsets", "own-quota", "bound"}
 # The proxy of RocketMQ delivers slow messages twice: it renews a message without the name of the lite topic.

@@ -34,6 +34,9 @@ public final class Lite {
         ALL.put("slow", Lite::slow);
         ALL.put("dead-letters", Lite::deadLetters);
         ALL.put("exclusive", Lite::exclusive);
+        ALL.put("exclusive-back", Lite::exclusiveBack);
+        ALL.put("shared", Lite::shared);
+        ALL.put("resubscribe", Lite::resubscribe);
         ALL.put("bound", Lite::bound);
         ALL.put("offsets", Lite::offsets);
         ALL.put("own-quota", Lite::ownQuota);
@@ -204,6 +207,81 @@ public final class Lite {
         producer.send(stage.message("2").setLiteTopic("x").build());
         Stage.await("delivery to the newest consumer", () -> found.contains("newest 2"));
         Stage.equal(List.of("former 1", "newest 2"), found, "deliveries");
+    }
+
+    /** A consumer that lost a lite topic takes it back, and consumes from the message behind the last consumed one. */
+    private static void exclusiveBack(Stage stage) throws Exception {
+        List<String> found = new CopyOnWriteArrayList<>();
+        var former = consumer(stage, message -> {
+            found.add("former " + Stage.body(message));
+            return ConsumeResult.SUCCESS;
+        });
+        var newest = consumer(stage, message -> {
+            found.add("newest " + Stage.body(message));
+            return ConsumeResult.SUCCESS;
+        });
+        var producer = stage.producer();
+        former.subscribeLite("x", OffsetOption.MIN_OFFSET);
+        send(stage, producer, "x", "1");
+        Stage.await("delivery to the first consumer", () -> found.contains("former 1"));
+        newest.subscribeLite("x");
+        Stage.await("loss of the lite topic", () -> former.getLiteTopicSet().isEmpty());
+        send(stage, producer, "x", "2");
+        Stage.await("delivery to the newest consumer", () -> found.contains("newest 2"));
+        former.subscribeLite("x");
+        Stage.await("loss at the newest consumer", () -> newest.getLiteTopicSet().isEmpty());
+        send(stage, producer, "x", "3");
+        Stage.await("delivery to the first consumer again", () -> found.contains("former 3"));
+        former.close();
+        newest.subscribeLite("x");
+        send(stage, producer, "x", "4");
+        Stage.await("delivery to the consumer that is left", () -> found.contains("newest 4"));
+        Stage.equal(List.of("former 1", "newest 2", "former 3", "newest 4"), found, "deliveries");
+    }
+
+    /** Consumers of a group share a lite topic: each message comes once, in order. Another subscription changes nothing. */
+    private static void shared(Stage stage) throws Exception {
+        List<String> found = new CopyOnWriteArrayList<>();
+        List<String> expected = new ArrayList<>();
+        for (int index = 0; index < 3; index++) {
+            consumer(stage, message -> {
+                found.add(Stage.body(message));
+                return ConsumeResult.SUCCESS;
+            }).subscribeLite("x", OffsetOption.LAST_OFFSET);
+        }
+        var producer = stage.producer();
+        for (int index = 0; index < 30; index++) {
+            send(stage, producer, "x", "" + index);
+            expected.add("" + index);
+        }
+        Stage.await("delivery of all", () -> found.size() >= 30);
+        Stage.equal(expected, found, "deliveries");
+    }
+
+    /** Messages of the time without a subscription come with the next subscription, unless it asks for another offset. */
+    private static void resubscribe(Stage stage) throws Exception {
+        var received = new Received().open();
+        var consumer = consumer(stage, received);
+        var producer = stage.producer();
+        for (String name : List.of("goes-on", "from-the-end", "again")) {
+            consumer.subscribeLite(name, OffsetOption.MIN_OFFSET);
+            send(stage, producer, name, "1");
+        }
+        Stage.await("the first messages", () -> received.count() >= 3);
+        for (String name : received.bodies.keySet()) {
+            consumer.unsubscribeLite(name);
+            send(stage, producer, name, "2");
+        }
+        consumer.subscribeLite("goes-on");
+        consumer.subscribeLite("from-the-end", OffsetOption.MAX_OFFSET);
+        consumer.subscribeLite("again", OffsetOption.MIN_OFFSET);
+        for (String name : received.bodies.keySet()) {
+            send(stage, producer, name, "3");
+        }
+        Map<String, List<String>> expected = Map.of("goes-on", List.of("1", "2", "3"), "from-the-end", List.of("1", "3"),
+            "again", List.of("1", "1", "2", "3"));
+        Stage.await("delivery of all", () -> received.count() >= 9);
+        Stage.equal(expected, Map.copyOf(received.bodies), "deliveries by lite topic");
     }
 
     /** Lite consumers and lite groups go together, and a topic of lite topics takes nothing else. */

@@ -89,7 +89,7 @@ impl Loaded {
             clock: Clock::default(),
             gate,
             groups: Groups::load(files.file("subscriptionGroup.json"))?.with_light(light),
-            offsets: if light { Offsets::load_light(&files) } else { Offsets::load(&files) }?,
+            offsets: if light { Offsets::load_light(&files, store.clone()) } else { Offsets::load(&files) }?,
             schedule: Schedule::load(files.file("delayOffset.json"))?,
             delivery_notes: DeliveryNotes::load(
                 files.at(config.store.root.join("vostok/deliveryNotes")),

@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub(crate) use control::control;
 pub(crate) use engine::LiteEngine;
 pub(crate) use expiry::{of_parents, remove};
-pub(crate) use figures::{broker_info, client_info, group_info, parent_info, topic_info, trigger};
+pub(crate) use figures::{broker_info, client_info, group_info, parent_info, sharded, topic_info, trigger};
 
 use crate::parts::{Delivery, PopParts, Replication, Runtime, Tables};
 use crate::pop;

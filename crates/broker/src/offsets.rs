@@ -17,11 +17,14 @@ mod topics;
 mod view;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
+use store::Store;
 use wire::body::{ConsumerOffsetTable, DataVersion, Extra};
 
+use crate::names::is_light;
 use crate::persist::{self, ConfigFile, ConfigFiles};
 pub(crate) use changes::Generation;
 use changes::{Counter, Removals};
@@ -46,13 +49,14 @@ pub(crate) struct Offsets {
     /// Groups and topics whose offsets were removed, for slaves that copy the table. Locked only under the lock of
     /// `groups`.
     removals: Mutex<Removals>,
-    /// Whether light queues are served, so that the file has a separate table for light groups.
-    light: bool,
+    /// The store, if light queues are served. The file then has a separate table for light groups. Entries of light
+    /// queues share the names of the store's queues.
+    light: Option<Arc<Store>>,
     /// The version of the table, which slaves and masters compare.
     version: Mutex<DataVersion>,
     book: Mutex<Book>,
     /// Topics whose queues are being removed; see [`Offsets::begin_removal`].
-    leaving: Mutex<HashSet<Box<str>>>,
+    leaving: Mutex<Arc<HashSet<Box<str>>>>,
 }
 
 /// Offsets and counts of a group in a topic.
@@ -60,8 +64,6 @@ pub(crate) struct Offsets {
 struct Topic {
     /// Offsets by queue id.
     queues: Positions,
-    /// The highest generation of these offsets.
-    newest: Generation,
     /// Counts of a topic that was pulled or popped. Pops of lite topics count for the parent topic.
     delivered: Option<Box<Delivered>>,
 }
@@ -101,21 +103,21 @@ impl Offsets {
     pub(crate) fn load(files: &ConfigFiles) -> Result<Self, persist::Error> {
         let file = files.file("consumerOffset.json");
         let table = file.read()?.unwrap_or_default();
-        Ok(Self::of(file, table, false))
+        Ok(Self::of(file, table, None))
     }
 
     /// Loads `lmqConsumerOffset.json`. While light queues are served, this file replaces
     /// `consumerOffset.json`, which is loaded if this file does not exist yet.
-    pub(crate) fn load_light(files: &ConfigFiles) -> Result<Self, persist::Error> {
+    pub(crate) fn load_light(files: &ConfigFiles, store: Arc<Store>) -> Result<Self, persist::Error> {
         let file = files.file("lmqConsumerOffset.json");
         let table = match file.read()? {
             Some(table) => table,
             None => files.file("consumerOffset.json").read()?.unwrap_or_default(),
         };
-        Ok(Self::of(file, table, true))
+        Ok(Self::of(file, table, Some(store)))
     }
 
-    fn of(file: ConfigFile, table: ConsumerOffsetTable, light: bool) -> Self {
+    fn of(file: ConfigFile, table: ConsumerOffsetTable, light: Option<Arc<Store>>) -> Self {
         let offsets = Self {
             file,
             groups: RwLock::default(),
@@ -177,7 +179,9 @@ impl Offsets {
             return None;
         }
         let topic = self.find(group, topic)?;
-        let taken = topic.lock().queues.get_mut(queue_id)?.reset.take();
+        let mut topic = topic.lock();
+        topic.queues.get(queue_id)?;
+        let taken = topic.queues.change(queue_id, |position| position.reset.take());
         if taken.is_some() {
             self.resets.fetch_sub(1, Ordering::AcqRel);
         }
@@ -238,16 +242,17 @@ impl Offsets {
     fn change(&self, group: &str, topic: &str, queue_id: i32, apply: impl FnOnce(&mut Position)) {
         let entry = self.find(group, topic).unwrap_or_else(|| self.make(group, topic));
         let mut topic = entry.lock();
-        let position = topic.queues.entry(queue_id);
-        let before = *position;
-        apply(position);
-        if *position == before {
-            return;
-        }
-        // Read while the entry is locked: see `Offsets::changed_after`.
-        let generation = self.counter.current();
-        position.generation = generation;
-        topic.newest = generation;
+        let changed = topic.queues.change(queue_id, |position| {
+            let before = *position;
+            apply(position);
+            // Read while the entry is locked: see `Offsets::changed_after`.
+            let generation = self.counter.current();
+            (*position != before).then(|| {
+                position.generation = generation;
+                generation
+            })
+        });
+        let Some(generation) = changed else { return };
         // Before the new offset is visible, so that every response with it includes its generation.
         self.counter.raise(generation);
         drop(topic);
@@ -260,6 +265,9 @@ impl Offsets {
     }
 
     fn make(&self, group: &str, topic: &str) -> Entry {
+        let store = self.light.as_ref().filter(|_| is_light(topic));
+        let queue = store.and_then(|store| store.find_queue(topic, 0));
+        let topic = queue.map_or_else(|| topic.into(), |queue| queue.shared_topic());
         let mut groups = self.groups.write();
         groups.entry(group.to_owned()).or_default().make(topic)
     }

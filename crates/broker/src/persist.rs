@@ -215,14 +215,30 @@ impl ConfigFile {
     /// # Errors
     /// [`Error::Disk`] when a step fails; the previous content can still be read.
     pub fn write(&self, text: &[u8]) -> Result<(), Error> {
+        self.write_pieces(|file| io::Write::write_all(file, text), || true).map(drop)
+    }
+
+    /// Like [`Self::write`] for a large text, which `text` writes piece by piece, so that it is never in memory as a whole.
+    /// The file is replaced if `may_replace` then returns true. Returns that value.
+    ///
+    /// # Errors
+    /// Errors of [`Self::write`].
+    pub(crate) fn write_pieces(
+        &self,
+        text: impl FnOnce(&mut NewFile<'_>) -> io::Result<()>,
+        may_replace: impl FnOnce() -> bool,
+    ) -> Result<bool, Error> {
         let (disk, folder) = (&self.disk, folder_of(&self.path));
         disk.create_dir_all(folder).map_err(|error| failed("create", folder, error))?;
         let new = beside(&self.path, ".tmp");
-        let flushed = disk.create(&new, text.len() as u64, Space::Sparse).and_then(|file| {
-            file.write_at(text, 0)?;
-            file.sync()
-        });
-        flushed.map_err(|error| failed("write", &new, error))?;
+        let unwritten = |error| failed("write", &new, error);
+        let mut file = NewFile { disk: &**disk, path: &new, length: 0 };
+        text(&mut file).map_err(unwritten)?;
+        if !may_replace() {
+            return Ok(false);
+        }
+        let flushed = disk.create(&new, file.length, Space::Sparse).and_then(|file| file.sync());
+        flushed.map_err(unwritten)?;
         // An empty file was left by a crash. Its copy has the content, and must not be replaced before the new file is there.
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let entries = disk.list(folder).map_err(|error| failed("list", folder, error))?;
@@ -230,7 +246,8 @@ impl ConfigFile {
             self.keep()?;
         }
         self.rename(&new, &self.path)?;
-        disk.sync_dir(folder).map_err(|error| failed("flush", folder, error))
+        disk.sync_dir(folder).map_err(|error| failed("flush", folder, error))?;
+        Ok(true)
     }
 
     /// Keeps the file as `<file>.bak` before a new file takes its name.
@@ -252,6 +269,26 @@ impl ConfigFile {
 
     fn rename(&self, source: &Path, target: &Path) -> Result<(), Error> {
         self.disk.rename(source, target).map_err(|error| failed("rename", source, error))
+    }
+}
+
+/// A file that is being written from its begin.
+pub(crate) struct NewFile<'a> {
+    disk: &'a dyn Disk,
+    path: &'a Path,
+    length: u64,
+}
+
+impl io::Write for NewFile<'_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let length = self.length + piece.len() as u64;
+        self.disk.create(self.path, length, Space::Sparse)?.write_at(piece, self.length)?;
+        self.length = length;
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -128,7 +128,7 @@ fn try_stage<T>(
     let header = request.header;
     let topic = find_topic(&parts.tables, staged, &header)?;
     topic.prefetch(header.queue_id);
-    check::check(&parts.tables, &parts.sessions, &parts.runtime, &topic, request)?;
+    check::check(&parts.sessions, &parts.runtime, &topic, request)?;
     let target = if header.topic.starts_with(names::RETRY_PREFIX) && !header.batch {
         check::retry_target(&parts.tables, &parts.runtime, topic, request)?
     } else {
@@ -202,10 +202,16 @@ fn stage_single<T>(
     if properties.waits {
         demand_replicas(&parts.replication)?;
     }
-    let index = staged.batch.push(&queue.index, &message).map_err(|error| {
+    let refused = |error| {
         tracing::debug!(topic = header.topic, %error, "a message cannot be stored");
         illegal(&parts.runtime)
-    })?;
+    };
+    // Last, because a light queue that a refused message names stays.
+    if parts.tables.light.is_served() {
+        staged.batch.check(&queue.index, &message).map_err(refused)?;
+        parts.tables.admit_light(&parts.runtime.config, &staged.properties)?;
+    }
+    let index = staged.batch.push(&queue.index, &message).map_err(refused)?;
     staged.cancels |= properties.out_ms.is_some() && properties.cancels;
     if real.dead {
         staged.dead_letters.push(header.topic.into());
@@ -242,7 +248,8 @@ fn stage_single<T>(
 pub(crate) fn check_reply(parts: &SendParts, request: &SendRequest<'_>) -> Result<i32> {
     let header = &request.header;
     let topic = parts.tables.topics.find_or_create(header.topic, &template(header))?;
-    check::check(&parts.tables, &parts.sessions, &parts.runtime, &topic, request)?;
+    check::check(&parts.sessions, &parts.runtime, &topic, request)?;
+    parts.tables.admit_light(&parts.runtime.config, header.properties)?;
     let queues = topic.config.write_queue_nums;
     Ok(if header.queue_id < 0 { parts.identity.spread(queues) } else { header.queue_id })
 }

@@ -7,11 +7,11 @@
 //! |---|---|
 //! | `fill` | sends one message to every lite topic |
 //! | `subscribe` | gives every client its share of the lite topics |
-//! | `consume` | starts the clients, and waits until no message comes |
-//! | `load SECONDS` | sends at the rate, and waits until no message comes |
+//! | `consume` | starts the clients, and waits for a message of every lite topic |
+//! | `load SECONDS` | sends at the rate, and waits for the messages |
 //! | `expire` | sends to queues of the topic one by one until the broker has no lite topic of the parent `expires` |
 //!
-//! Every client waits with one pop and acknowledges each message by itself. The clients share a few connections, as the
+//! A wait for messages ends early when no message comes for `quiet` seconds. Every client waits with one pop and acknowledges each message by itself. The clients share a few connections, as the
 //! clients of a proxy do.
 
 use std::collections::HashMap;
@@ -35,8 +35,9 @@ const POLL_MS: u64 = 15_000;
 const INVISIBLE_MS: u64 = 60_000;
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Time without messages after which a step ends.
-const QUIET: Duration = Duration::from_secs(2);
+/// Interval at which a step that waits for messages counts them, and time until all clients of an ordered topic pop.
+const LOOK: Duration = Duration::from_millis(50);
+const START: Duration = Duration::from_secs(2);
 
 /// Settings of the load, from pairs of name and value on the command line.
 struct Settings {
@@ -53,6 +54,8 @@ struct Settings {
     burst: u64,
     /// Bytes of a body beside its send time.
     size: usize,
+    /// Time without messages after which a step ends although messages are missing.
+    quiet: Duration,
 }
 
 /// Answers that no call waits for, such as notices to clients, are ignored.
@@ -249,15 +252,18 @@ impl Load {
         }
     }
 
-    /// Waits until no message has come for some time. Returns the number of messages so far.
-    async fn quiet(&self) -> u64 {
-        let mut before = None;
+    /// Waits for a number of messages, and no longer than `quiet` for the next one. Returns the number of messages so far.
+    async fn received(&self, expected: u64) -> u64 {
+        let (mut before, mut since) = (0, Instant::now());
         loop {
             let received = self.counts().received;
-            if before.replace(received) == Some(received) {
+            if received >= expected || received == before && since.elapsed() >= self.settings.quiet {
                 return received;
             }
-            sleep(QUIET).await;
+            if received != before {
+                (before, since) = (received, Instant::now());
+            }
+            sleep(LOOK).await;
         }
     }
 
@@ -268,7 +274,13 @@ impl Load {
                 spawn_local(self.clone().client(client));
             }
         }
-        let received = self.quiet().await;
+        let received = match self.settings.kind.as_str() {
+            "ordered" => {
+                sleep(START).await;
+                self.received(0).await
+            }
+            _ => self.received(self.settings.topics).await,
+        };
         json!({ "seconds": began.elapsed().as_secs_f64(), "received": received, "failures": self.counts().failures })
     }
 
@@ -288,7 +300,7 @@ impl Load {
         }
         while senders.join_next().await.is_some() {}
         let seconds = began.elapsed().as_secs_f64();
-        self.quiet().await;
+        self.received(count).await;
         let counts = std::mem::take(&mut *self.counts());
         json!({ "sent": count, "received": counts.received, "seconds": seconds, "failures": counts.failures,
                 "times": quantiles(counts.times) })
@@ -364,6 +376,7 @@ fn main() {
         rate: number("rate", "500"),
         burst: number("burst", "1"),
         size: number("size", "200") as usize,
+        quiet: Duration::from_secs(number("quiet", "60")),
     };
     let (address, connections) = (text("broker", "127.0.0.1:10911"), number("connections", "8"));
     let workers = Workers::start("load", 1, Limits::default()).expect("a thread for the connections");

@@ -14,7 +14,6 @@ mod failure;
 pub mod fuzz;
 mod heartbeats;
 mod memory;
-mod message_group;
 mod needs;
 mod receipt;
 mod reflection;

@@ -20,7 +20,7 @@ fn waits(failures: &Failures, address: &str, times: &[i64]) -> Vec<i64> {
 
 /// The turn of a request of a user at the address that fails in these tests, on a new connection.
 fn turn(failures: &Failures, at: i64, user: &str) -> Option<i64> {
-    failures.reserve_answer_time(1_000_000 + at, ip("10.0.0.1"), user, 0).map(wait)
+    failures.reserve_response_time(1_000_000 + at, ip("10.0.0.1"), user, 0).map(wait)
 }
 
 #[test]
@@ -94,7 +94,11 @@ fn right_and_wrong_requests_of_a_slowed_address_take_turns_on_every_connection()
     assert_eq!(turn(&failures, 3500, "alice"), Some(0), "nothing waits any more");
     let all: Vec<_> = (0..70).map(|_| turn(&failures, 3500, "alice")).collect();
     assert_eq!((all[59], all[60], all[69]), (Some(60_000), Some(-1), Some(-1)));
-    assert_eq!(failures.reserve_answer_time(1_000_000, ip("10.0.0.2"), "alice", 0), None, "another address");
+    assert_eq!(
+        failures.reserve_response_time(1_000_000, ip("10.0.0.2"), "alice", 0),
+        None,
+        "another address"
+    );
     assert_eq!(turn(&failures, 60_000, "alice"), None, "a minute later");
 }
 
@@ -102,7 +106,7 @@ fn right_and_wrong_requests_of_a_slowed_address_take_turns_on_every_connection()
 fn a_request_that_took_a_turn_takes_no_second_one_when_it_fails() {
     let failures = Failures::default();
     waits(&failures, "10.0.0.1", &[0; 10]);
-    let turn = failures.reserve_answer_time(1_000_000, ip("10.0.0.1"), "alice", 0);
+    let turn = failures.reserve_response_time(1_000_000, ip("10.0.0.1"), "alice", 0);
     assert_eq!(wait(failures.record_failure(1_000_000, ip("10.0.0.1"), "alice", turn)), 1000);
     assert_eq!(waits(&failures, "10.0.0.1", &[0]), [2000]);
 }
@@ -112,9 +116,9 @@ fn connections_of_the_user_and_other_users_of_a_slowed_address_take_no_turns() {
     let failures = Failures::default();
     waits(&failures, "10.0.0.1", &[0; 10]);
     let of_alice = failures.mark("alice");
-    assert_eq!(failures.reserve_answer_time(1_000_000, ip("10.0.0.1"), "alice", of_alice), None);
+    assert_eq!(failures.reserve_response_time(1_000_000, ip("10.0.0.1"), "alice", of_alice), None);
     assert_eq!(
-        failures.reserve_answer_time(1_000_000, ip("10.0.0.1"), "alice", failures.mark("bob")),
+        failures.reserve_response_time(1_000_000, ip("10.0.0.1"), "alice", failures.mark("bob")),
         Some(ResponseTime::After(1000))
     );
     assert_eq!(turn(&failures, 0, "bob"), None);

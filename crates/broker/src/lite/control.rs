@@ -78,10 +78,14 @@ fn illegal(remark: impl Into<std::borrow::Cow<'static, str>>) -> Refusal {
     Refusal::new(response::ILLEGAL_OPERATION, remark)
 }
 
-/// Names of the lite queues of a change. Lite topics that can have no queue are left out.
-fn queues(change: &LiteSubscription) -> Vec<Arc<str>> {
-    let names = change.lite_topic_set.iter();
-    names.filter_map(|lite| Some(names::lite_name(&change.topic, lite)?.into())).collect()
+/// Names of the lite queues of a change, shared with the store's queues. Lite topics that can have no queue are left
+/// out.
+fn queues(tables: &Tables, change: &LiteSubscription) -> Vec<Arc<str>> {
+    let names = change.lite_topic_set.iter().filter_map(|lite| names::lite_name(&change.topic, lite));
+    let queue = |name: &str| tables.store.find_queue(name, 0);
+    names
+        .map(|name| queue(&name).map_or_else(|| name.as_str().into(), |queue| queue.shared_topic()))
+        .collect()
 }
 
 /// Adds to the lite topics of a client, or sets them.
@@ -96,7 +100,7 @@ fn add(parts: &Arc<LiteParts>, link: &Arc<dyn ClientLink>, change: &LiteSubscrip
         return refused(&format!("lite group {group} is not bound to topic {topic}"));
     };
     let is_partial = change.action == LiteSubscriptionAction::PartialAdd;
-    let queues = queues(change);
+    let queues = queues(&parts.tables, change);
     check_quota(parts, &rules, change, queues.len())?;
     if rules.wildcard && is_partial {
         return refused("subscribe lite operation is not supported for this group");
@@ -187,7 +191,7 @@ fn lost(tables: &Tables, delivery: &Delivery, group: &str, rules: &GroupRules, l
 
 fn remove(delivery: &Delivery, runtime: &Runtime, pops: &Arc<PopParts>, change: &LiteSubscription) {
     let group = &*change.group;
-    let removed = end(delivery, runtime, pops, (group, &change.client_id), &queues(change));
+    let removed = end(delivery, runtime, pops, (group, &change.client_id), &queues(&delivery.tables, change));
     if rules(&delivery.tables, runtime, group).is_some_and(|rules| rules.resets_on_removal) {
         for queue in removed {
             set_offset(&delivery.tables, delivery, group, &queue, 0);

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wire::body::SubscriptionGroupConfig;
+use wire::body::{QueryAssignmentResponseBody, SubscriptionGroupConfig};
 use wire::codes::response;
+use wire::hash::bucket;
 use wire::units::QueueOffset;
 
 use super::rules;
@@ -137,8 +138,19 @@ pub(crate) fn topic_info(tables: &Tables, parent_name: &str, lite_topic: &str) -
             "maxOffset": max,
             "lastUpdateTimestamp": if max > 0 { store_time(&tables.store, &name, max - 1) } else { 0 },
         },
-        "shardingToBroker": true,
     }))
+}
+
+/// Adds to the figures of a lite topic whether its messages are sent to the broker `own`
+/// (`LiteShardingImpl.shardingByLmqName`). `found` has the queues of the parent topic on all brokers. Without queues the
+/// messages are sent to this broker.
+pub(crate) fn sharded(mut info: Value, own: &str, found: &QueryAssignmentResponseBody) -> Value {
+    let queues = found.message_queue_assignments.as_deref().unwrap_or_default();
+    let count = i32::try_from(queues.len()).unwrap_or(i32::MAX);
+    let at = usize::try_from(bucket(info["liteTopic"].as_str().unwrap_or_default(), count));
+    let chosen = at.ok().and_then(|at| queues.get(at));
+    info["shardingToBroker"] = json!(chosen.is_none_or(|queue| *queue.message_queue.broker_name == *own));
+    info
 }
 
 /// 200077 `GET_LITE_CLIENT_INFO`.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use wire::body::topic::TopicConfig;
 use wire::body::{
-    LiteOffset, LiteOffsetType, LiteSubscription, LiteSubscriptionAction, LiteSubscriptions,
+    LiteOffset, LiteOffsetType, LiteSubscription, LiteSubscriptionAction, LiteSubscriptions, MessageQueue,
     SubscriptionGroupConfig,
 };
 use wire::codes::{request, response};
@@ -561,6 +561,33 @@ fn new_lite_topics_of_a_wildcard_group_wait_for_room_without_a_full_dispatch() {
     assert_eq!(found.len(), 18, "{found:?}");
 }
 
+#[test]
+fn lite_topics_beyond_the_event_set_do_not_wait_as_long_as_new_messages_come() {
+    for wildcard in [false, true] {
+        let mut attributes = vec![("lite.sub.client.max.event.cnt", "10")];
+        attributes.extend(wildcard.then_some(("lite.sub.wildcard", "true")));
+        let mut world = World::with(&attributes, |_| {});
+        let names: Vec<String> = (0..40).map(|number| format!("t{number}")).collect();
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert!(world.pop("c").is_empty());
+        world.set("c", &all);
+        world.run();
+        all.iter().for_each(|lite| world.send(lite, "old"));
+        let (mut old, mut new) = (0, 0);
+        for _ in 0..40 {
+            let popped = world.pop_up_to("c", 5);
+            popped.iter().for_each(|it| world.ack(it).unwrap());
+            old += popped.iter().filter(|it| it.body == "old").count();
+            new += popped.iter().filter(|it| it.body == "new").count();
+            // Before the full dispatch can go on.
+            popped.iter().for_each(|it| world.send(&it.lite, "new"));
+            world.run();
+        }
+        assert_eq!(old, 40, "wildcard {wildcard}, {new} new");
+        assert!(new > 40, "wildcard {wildcard}, {new} new");
+    }
+}
+
 /// Acknowledges and returns everything that a client can pop while no time passes.
 fn drain(world: &mut World, client: &str) -> usize {
     let mut count = 0;
@@ -652,8 +679,8 @@ fn an_event_of_a_client_that_left_is_not_put_back() {
 fn an_event_that_a_wildcard_group_lacks_comes_with_the_next_check() {
     let mut world = World::with(&[("lite.sub.wildcard", "true")], |_| {});
     assert!(world.pop("c").is_empty());
-    world.send("a", "1");
     world.run();
+    world.send("a", "1");
     let lite = &world.fixture.broker.tables.lite;
     lite.take_event("G", "c", START_MS).unwrap();
     lite.overflow("G", Some("c"));
@@ -1204,6 +1231,27 @@ fn bad_sends_and_acknowledgements_are_refused() {
 }
 
 #[test]
+fn a_refused_message_leaves_no_lite_queue() {
+    let world = World::new();
+    let ask = |further: &str, body: &[u8]| {
+        let text = format!("__LITE_TOPIC\u{1}a\u{2}{further}\u{2}");
+        let fields = [("producerGroup", "p"), ("topic", "P"), ("defaultTopic", "TBW102"), ("queueId", "0")];
+        let more = [("defaultTopicQueueNums", "4"), ("sysFlag", "0"), ("bornTimestamp", "1"), ("flag", "0")];
+        let fields = [&fields[..], &more, &[("properties", &text)]].concat();
+        world.fixture.ask(request::SEND_MESSAGE, &fields, body).0
+    };
+    let long = format!("KEYS\u{1}{}", "x".repeat(32_600));
+    for (further, body) in [("DELAY\u{1}x", "m"), ("INNER_NUM\u{1}2", "m"), (&long, "m"), ("k\u{1}v", "")] {
+        let further_end = &further[..further.len().min(20)];
+        assert_ne!(ask(further, body.as_bytes()), 0, "{further_end}");
+        assert!(world.fixture.broker.store.find_queue(&lite_queue("P", "a"), 0).is_none(), "{further_end}");
+        assert_eq!(world.fixture.broker.tables.light.count(), 0, "{further_end}");
+    }
+    assert_eq!(ask("k\u{1}v", b"m"), 0);
+    assert_eq!(world.fixture.broker.tables.light.count(), 1);
+}
+
+#[test]
 fn lite_topics_are_served_as_frames() {
     let world = World::new();
     let body = br#"{"subscriptionSet":[{"action":"PARTIAL_ADD","clientId":"c","group":"G","topic":"P","liteTopicSet":["a"],"version":0}]}"#;
@@ -1267,9 +1315,42 @@ fn operators_see_lite_topics() {
     let info = ask(request::GET_LITE_GROUP_INFO, &[("group", "G"), ("liteTopic", "a")]);
     assert_eq!(info["liteTopicOffsetWrapper"]["consumerOffset"], 1);
     ask(request::TRIGGER_LITE_DISPATCH, &[("group", "G"), ("clientId", "c")]);
+    for (code, fields) in [
+        (request::GET_LITE_GROUP_INFO, &[("group", "G"), ("liteTopic", "missing")]),
+        (request::TRIGGER_LITE_DISPATCH, &[("group", "G"), ("clientId", "c")]),
+    ] {
+        assert_eq!(world.fixture.ask(code, fields, b"").1, "not set any response code", "{code}");
+    }
     let refused = world.fixture.ask(request::GET_PARENT_TOPIC_INFO, &[("topic", "x")], b"");
     assert_eq!((refused.0, &*refused.1), (response::TOPIC_NOT_EXIST, "Topic [x] not exist."));
     world.fixture.broker.tables.groups.make("plain", 1).unwrap();
     let refused = world.fixture.ask(request::GET_LITE_GROUP_INFO, &[("group", "plain"), ("topK", "1")], b"");
     assert_eq!(&*refused.1, "Group [plain] is not a LITE group.");
+}
+
+#[test]
+fn operators_see_which_broker_gets_the_messages_of_a_lite_topic() {
+    let mut world = World::at(tempfile::tempdir().unwrap(), Clock::standing(START_MS), |config| {
+        config.namesrv_addr = Some("127.0.0.1:1".to_owned());
+    });
+    world.topic("P", "-1");
+    world.run();
+    let broker = &world.fixture.broker;
+    let own = &*broker.runtime.config.broker_name;
+    // The broker behind all others in the order of names.
+    let queues = ["0", own].map(|name| (0..4).map(|id| MessageQueue::new("P", name, id)).collect::<Vec<_>>());
+    let (routes, generation) = (&broker.tables.routes, broker.tables.topics.generation());
+    routes.keep("P", START_MS, generation, Some(Arc::new(queues.concat())));
+    let is_here = |lite: &str| {
+        let fields = [("parentTopic", "P"), ("liteTopic", lite)];
+        let (code, remark, body) = world.fixture.ask(request::GET_LITE_TOPIC_INFO, &fields, b"");
+        assert_eq!(code, 0, "{remark}");
+        serde_json::from_slice::<serde_json::Value>(&body).unwrap()["shardingToBroker"].clone()
+    };
+    // Of eight queues Guava chooses the queues 0, 3, 1 and 5.
+    let names = ["a", "order-1", "group-0", "abcdefghijklmnopqrstuvwxyz"];
+    assert_eq!(names.map(is_here), [false, false, false, true].map(serde_json::Value::from));
+    routes.keep("P", START_MS, generation, None);
+    routes.no_answer(START_MS);
+    assert_eq!(is_here("a"), true, "a topic without a route is here");
 }

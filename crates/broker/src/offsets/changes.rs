@@ -133,7 +133,7 @@ impl Offsets {
             looked_at += part.len();
             for (name, topic) in part {
                 let topic = topic.lock();
-                if topic.newest <= generation {
+                if topic.queues.newest() <= generation {
                     continue;
                 }
                 let key = format!("{name}@{group}");
@@ -142,7 +142,7 @@ impl Offsets {
                 }
                 let changed = topic.queues.iter().filter(|(_, position)| position.generation > generation);
                 let changed: BTreeMap<i32, i64> = changed
-                    .filter_map(|(queue, position)| Some((*queue, position.committed.get()?)))
+                    .filter_map(|(queue, position)| Some((queue, position.committed.get()?)))
                     .collect();
                 if changed.is_empty() {
                     continue;

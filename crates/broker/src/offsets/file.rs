@@ -1,10 +1,10 @@
 //! The file `consumerOffset.json`, which maps `topic@group` to queue ids and these to offsets.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use wire::body::ConsumerOffsetTable;
-use wire::json::{self, Dialect};
 
 use super::Offsets;
 use super::text::Text;
@@ -33,33 +33,27 @@ impl Offsets {
         }
         let mut version = self.version();
         version.advance(version.state_version, now_ms);
-        let leaving = self.leaving.lock();
+        let leaving = self.leaving.lock().clone();
         let text = Text { offsets: self, version, extra: &book.extra, leaving: &leaving };
-        let text = json::to_vec_as(&text, Dialect::Standard);
-        drop(leaving);
-        if !settled() {
-            self.changed.store(true, Ordering::Release);
-            return Ok(false);
-        }
-        let written = self.file.write(&text);
+        let written = self.file.write_pieces(|file| text.write(file), settled);
         match &written {
-            Ok(()) => self.raise_version(version),
-            Err(_) => self.changed.store(true, Ordering::Release),
+            Ok(true) => self.raise_version(version),
+            Ok(false) | Err(_) => self.changed.store(true, Ordering::Release),
         }
-        written.map(|()| true)
+        written
     }
 
     /// Announces that the queues of these topics are about to be removed. Until [`Self::end_removal`] the file has the
     /// offset 0 for them. After a crash during the removal a group then gets messages again. An older offset would skip
     /// the first messages of a new queue of that name.
     pub(crate) fn begin_removal<'a>(&self, topics: impl Iterator<Item = &'a str>) {
-        self.leaving.lock().extend(topics.map(Box::from));
+        Arc::make_mut(&mut *self.leaving.lock()).extend(topics.map(Box::from));
         self.changed.store(true, Ordering::Release);
     }
 
     /// Ends the removal of queues. The next save writes the offsets of topics that stayed.
     pub(crate) fn end_removal(&self) {
-        *self.leaving.lock() = HashSet::new();
+        *self.leaving.lock() = Arc::default();
         self.changed.store(true, Ordering::Release);
     }
 
@@ -80,10 +74,10 @@ impl Offsets {
                 let committed: BTreeMap<i32, i64> = entry
                     .queues
                     .iter()
-                    .filter_map(|(queue, it)| Some((*queue, it.committed.get()?)))
+                    .filter_map(|(queue, it)| Some((queue, it.committed.get()?)))
                     .collect();
                 let pulled: BTreeMap<i32, i64> =
-                    entry.queues.iter().filter_map(|(queue, it)| Some((*queue, it.pulled.get()?))).collect();
+                    entry.queues.iter().filter_map(|(queue, it)| Some((queue, it.pulled.get()?))).collect();
                 drop(entry);
                 if !committed.is_empty() {
                     topics_by_group.entry(group.to_owned()).or_default().insert(topic.to_string());

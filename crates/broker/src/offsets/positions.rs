@@ -1,7 +1,7 @@
-//! Offsets of a group in the queues of a topic, by queue id. Lite topics have one queue, and there may be hundreds of
-//! thousands of them, so that a single queue takes no allocation of its own.
+//! Offsets of a group in the queues of a topic, by queue id. A lite topic has one queue. A broker has hundreds of
+//! thousands of lite topics, so that a queue with a committed offset alone takes no allocation of its own.
 
-use super::Position;
+use super::{Generation, Position};
 
 /// An offset or none, in the space of an offset.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,67 +28,84 @@ impl MaybeOffset {
     }
 }
 
-/// Queue ids and positions, sorted by queue id.
-pub(super) enum Positions {
-    One([(i32, Position); 1]),
-    Many(Vec<(i32, Position)>),
+impl Position {
+    fn of(committed: MaybeOffset, generation: Generation) -> Self {
+        Self { committed, generation, ..Self::default() }
+    }
 }
 
-impl Default for Positions {
-    fn default() -> Self {
-        Self::Many(Vec::new())
-    }
+/// Positions by queue id.
+#[derive(Default)]
+pub(super) enum Positions {
+    #[default]
+    None,
+    /// A queue with a committed offset and nothing else, in 24 bytes.
+    One { queue_id: i32, committed: MaybeOffset, generation: Generation },
+    /// Queue ids and positions, sorted by queue id, and the highest generation of the positions.
+    Many(Box<(Vec<(i32, Position)>, Generation)>),
 }
 
 impl Positions {
     /// Queue ids and positions in the order of queue ids.
-    pub(super) fn iter(&self) -> std::slice::Iter<'_, (i32, Position)> {
-        self.all().iter()
+    pub(super) fn iter(&self) -> impl Iterator<Item = (i32, Position)> + '_ {
+        let (one, many) = match self {
+            Self::None => (None, None),
+            Self::One { queue_id, committed, generation } => {
+                (Some((*queue_id, Position::of(*committed, *generation))), None)
+            }
+            Self::Many(many) => (None, Some(&many.0)),
+        };
+        one.into_iter().chain(many.into_iter().flatten().copied())
+    }
+
+    /// The highest generation of all positions, 0 without a position.
+    pub(super) fn newest(&self) -> Generation {
+        match self {
+            Self::None => 0,
+            Self::One { generation, .. } => *generation,
+            Self::Many(many) => many.1,
+        }
     }
 
     pub(super) fn get(&self, queue_id: i32) -> Option<Position> {
-        let at = self.find(queue_id).ok()?;
-        Some(self.all()[at].1)
+        match self {
+            Self::Many(many) => Some(many.0[find(&many.0, queue_id).ok()?].1),
+            few => few.iter().find(|(id, _)| *id == queue_id).map(|(_, position)| position),
+        }
     }
 
-    pub(super) fn get_mut(&mut self, queue_id: i32) -> Option<&mut Position> {
-        let at = self.find(queue_id).ok()?;
-        Some(self.at(at))
-    }
-
-    /// The position of a queue, made on first use.
-    pub(super) fn entry(&mut self, queue_id: i32) -> &mut Position {
-        let at = self.find(queue_id).unwrap_or_else(|at| {
-            let entry = (queue_id, Position::default());
-            match self {
-                Self::Many(list) if list.is_empty() => *self = Self::One([entry]),
-                Self::Many(list) => list.insert(at, entry),
-                Self::One([first]) => {
-                    let mut list = vec![*first];
-                    list.insert(at, entry);
-                    *self = Self::Many(list);
-                }
-            }
+    /// Changes the position of a queue, which is made on first use.
+    pub(super) fn change<R>(&mut self, queue_id: i32, apply: impl FnOnce(&mut Position) -> R) -> R {
+        let is_few = match self {
+            Self::None => true,
+            Self::One { queue_id: own, .. } => *own == queue_id,
+            Self::Many(_) => false,
+        };
+        if is_few {
+            let mut position = self.get(queue_id).unwrap_or_default();
+            let result = apply(&mut position);
+            let Position { committed, generation, .. } = position;
+            *self = match position == Position::of(committed, generation) {
+                true => Self::One { queue_id, committed, generation },
+                false => Self::Many(Box::new((vec![(queue_id, position)], generation))),
+            };
+            return result;
+        }
+        if !matches!(self, Self::Many(_)) {
+            *self = Self::Many(Box::new((self.iter().collect(), self.newest())));
+        }
+        let Self::Many(many) = self else { unreachable!("set above") };
+        let (list, newest) = &mut **many;
+        let at = find(list, queue_id).unwrap_or_else(|at| {
+            list.insert(at, (queue_id, Position::default()));
             at
         });
-        self.at(at)
+        let result = apply(&mut list[at].1);
+        *newest = list[at].1.generation.max(*newest);
+        result
     }
+}
 
-    fn all(&self) -> &[(i32, Position)] {
-        match self {
-            Self::One(one) => one,
-            Self::Many(list) => list,
-        }
-    }
-
-    fn at(&mut self, at: usize) -> &mut Position {
-        match self {
-            Self::One(one) => &mut one[at].1,
-            Self::Many(list) => &mut list[at].1,
-        }
-    }
-
-    fn find(&self, queue_id: i32) -> Result<usize, usize> {
-        self.all().binary_search_by_key(&queue_id, |(id, _)| *id)
-    }
+fn find(list: &[(i32, Position)], queue_id: i32) -> Result<usize, usize> {
+    list.binary_search_by_key(&queue_id, |(id, _)| *id)
 }

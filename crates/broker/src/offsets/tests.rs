@@ -453,3 +453,55 @@ fn a_slave_that_acts_has_the_newest_table_and_knows_what_was_committed_since() {
     let since = slave.changed_after(before, "", usize::MAX).changed.table.offset_table;
     assert_eq!(since, BTreeMap::from([("T@g".to_owned(), BTreeMap::from([(1, 6)]))]));
 }
+
+/// A broker has hundreds of thousands of lite topics. With the two counters of an `Arc` an entry takes a block of 64 bytes.
+#[test]
+fn a_single_offset_is_small() {
+    assert!(size_of::<Mutex<Topic>>() <= 40, "{}", size_of::<Mutex<Topic>>());
+    assert!(size_of::<(std::sync::Arc<str>, topics::Entry)>() <= 24);
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Commit(i32, i64),
+    Pull(i32, i64),
+    Reset(i32, i64),
+    Take(i32),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let queue = 0..3i32;
+    prop_oneof![
+        (queue.clone(), 0..9i64).prop_map(|(queue, offset)| Change::Commit(queue, offset)),
+        (queue.clone(), 0..9i64).prop_map(|(queue, offset)| Change::Pull(queue, offset)),
+        (queue.clone(), 0..9i64).prop_map(|(queue, offset)| Change::Reset(queue, offset)),
+        queue.prop_map(Change::Take),
+    ]
+}
+
+proptest! {
+    /// The forms for few and for many queues hold the positions of a plain map.
+    #[test]
+    fn positions_are_those_of_a_map(changes in proptest::collection::vec(change(), 0..20)) {
+        let (mut positions, mut model) = (Positions::default(), BTreeMap::<i32, Position>::new());
+        for (change, generation) in changes.into_iter().zip(1..) {
+            let (Change::Commit(queue, _) | Change::Pull(queue, _) | Change::Reset(queue, _) | Change::Take(queue)) =
+                change;
+            let apply = |position: &mut Position| {
+                position.generation = generation;
+                match change {
+                    Change::Commit(_, offset) => position.committed.replace(offset),
+                    Change::Pull(_, offset) => position.pulled.replace(offset),
+                    Change::Reset(_, offset) => position.reset.replace(offset),
+                    Change::Take(_) => position.reset.take(),
+                }
+            };
+            prop_assert_eq!(positions.change(queue, apply), apply(model.entry(queue).or_default()));
+            prop_assert_eq!(positions.newest(), generation);
+        }
+        prop_assert!(positions.iter().eq(model.iter().map(|(queue, position)| (*queue, *position))));
+        for queue in 0..3 {
+            prop_assert!(positions.get(queue) == model.get(&queue).copied());
+        }
+    }
+}

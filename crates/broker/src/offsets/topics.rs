@@ -18,7 +18,7 @@ const PARTS: usize = 128;
 pub(super) type Entry = Arc<Mutex<Topic>>;
 
 /// Entries of a part of a table.
-pub(super) type Part = HashMap<Box<str>, Entry>;
+pub(super) type Part = HashMap<Arc<str>, Entry>;
 
 /// Entries of a group by topic.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Topics {
     }
 
     /// Finds an entry, or makes it.
-    pub(super) fn make(&mut self, topic: &str) -> Entry {
+    pub(super) fn make(&mut self, topic: Arc<str>) -> Entry {
         if self.parts.is_empty() {
             self.parts.push(HashMap::new());
         } else if self.parts.len() == 1 && self.parts[0].len() >= UNSPLIT_MAX {
@@ -53,8 +53,8 @@ impl Topics {
                 self.parts[part].insert(topic, entry);
             }
         }
-        let part = self.part_of(topic);
-        self.parts[part].entry(topic.into()).or_default().clone()
+        let part = self.part_of(&topic);
+        self.parts[part].entry(topic).or_default().clone()
     }
 
     pub(super) fn remove(&mut self, topic: &str) -> Option<Entry> {
@@ -86,17 +86,25 @@ impl Offsets {
     /// Visits the entries of a group, or of all groups, in parts. The table is locked for one part at a time. An entry
     /// may be visited twice. An entry that is made meanwhile may be missed.
     pub(super) fn each_part(&self, group: Option<&str>, mut visit: impl FnMut(&str, &Part)) {
-        let groups = || self.groups.read();
         let names: Vec<String> = match group {
             Some(group) => vec![group.to_owned()],
-            None => groups().keys().cloned().collect(),
+            None => self.groups.read().keys().cloned().collect(),
         };
         for group in &names {
             let mut index = 0;
-            while let Some(part) = groups().get(group).and_then(|topics| topics.parts.get(index)) {
-                visit(group, part);
+            while self.with_part(group, index, |part| visit(group, part)).is_some() {
                 index += 1;
             }
         }
+    }
+
+    /// Visits a part of the entries of a group while the table is locked.
+    pub(super) fn with_part<R>(
+        &self,
+        group: &str,
+        index: usize,
+        visit: impl FnOnce(&Part) -> R,
+    ) -> Option<R> {
+        self.groups.read().get(group)?.parts.get(index).map(visit)
     }
 }

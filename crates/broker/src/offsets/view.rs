@@ -35,7 +35,7 @@ impl Offsets {
     /// Records the outcome of a pull and the offset the group pulls next, for statistics.
     pub(crate) fn note_pull(&self, reader: &Reader, queue_id: i32, next: i64, messages: usize, bytes: usize) {
         let mut topic = reader.0.lock();
-        if topic.queues.entry(queue_id).pulled.replace(next) != Some(next) {
+        if topic.queues.change(queue_id, |position| position.pulled.replace(next)) != Some(next) {
             self.changed.store(true, Ordering::Release);
         }
         let delivered = topic.delivered.get_or_insert_default();
@@ -63,18 +63,14 @@ impl Offsets {
     pub(crate) fn offsets_by_queue(&self, group: &str, topic: &str) -> BTreeMap<i32, GroupOffsets> {
         let Some(topic) = self.find(group, topic) else { return BTreeMap::new() };
         let topic = topic.lock();
-        topic.queues.iter().map(|(queue_id, position)| (*queue_id, (*position).into())).collect()
+        topic.queues.iter().map(|(queue_id, position)| (queue_id, position.into())).collect()
     }
 
     /// The offsets a group committed in a topic, by queue id.
     pub(crate) fn places(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
         let Some(topic) = self.find(group, topic) else { return BTreeMap::new() };
         let topic = topic.lock();
-        topic
-            .queues
-            .iter()
-            .filter_map(|(queue, position)| Some((*queue, position.committed.get()?)))
-            .collect()
+        topic.queues.iter().filter_map(|(queue, position)| Some((queue, position.committed.get()?))).collect()
     }
 
     /// Number of entries: pairs of a group and a topic with offsets or counts.
@@ -89,7 +85,7 @@ impl Offsets {
             for (name, topic) in part {
                 for (queue_id, position) in topic.lock().queues.iter() {
                     if let Some(offset) = position.committed.get() {
-                        each(name, *queue_id, offset);
+                        each(name, queue_id, offset);
                     }
                 }
             }

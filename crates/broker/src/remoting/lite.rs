@@ -1,6 +1,6 @@
 //! Lite topics as frames: requests 200070, 200071 and 200074 to 200079.
 
-use wire::body::LiteSubscriptions;
+use wire::body::{LiteSubscriptions, MessageModel, QueryAssignmentBody, QueryAssignmentResponseBody};
 use wire::codes::response;
 
 use super::answer::Answer;
@@ -9,10 +9,13 @@ use super::incoming::Request;
 use super::link::link;
 use super::sink::{Call, Form};
 use crate::pop::{self, LitePopRequest};
-use crate::{Refusal, lite};
+use crate::{Refusal, assign, lite};
 
 /// Lite topics of a client in an answer if the request does not say (`GetLiteClientInfoRequestHeader`).
 const NAMES: i64 = 1000;
+
+/// Remark of Java's answers that set none (`RemotingCommand.createResponseCommand`).
+const NO_REMARK: &str = "not set any response code";
 
 /// Serves 200070 `POP_LITE_MESSAGE`.
 pub(super) fn pop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
@@ -57,10 +60,29 @@ pub(super) fn parent_info(request: &Request<'_>) -> Result<Answer, Refusal> {
         .map(strict_json)
 }
 
-/// Serves 200076 `GET_LITE_TOPIC_INFO`.
-pub(super) fn topic_info(request: &Request<'_>) -> Result<Answer, Refusal> {
-    lite::topic_info(&request.broker.tables, request.need("parentTopic")?, request.need("liteTopic")?)
-        .map(strict_json)
+/// Serves 200076 `GET_LITE_TOPIC_INFO`: at once if the queues of the parent topic on all brokers are known, otherwise
+/// after a query of a name server.
+pub(super) fn topic_info(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    let Request { broker, command, .. } = *request;
+    if command.is_one_way() {
+        return Ok(());
+    }
+    let (parent, lite_topic) = (request.need("parentTopic")?, request.need("liteTopic")?);
+    let info = lite::topic_info(&broker.tables, parent, lite_topic)?;
+    // In this mode a client consumes all queues, so that the answer has all queues.
+    let body = QueryAssignmentBody {
+        topic: parent.to_owned(),
+        message_model: MessageModel::Broadcasting,
+        ..QueryAssignmentBody::default()
+    };
+    let (reply, own) = (request.late_reply(), broker.runtime.config.broker_name.clone());
+    let answer = move |found: &QueryAssignmentResponseBody| strict_json(lite::sharded(info, &own, found));
+    let answer_later = answer.clone();
+    let later = move |found: &_| reply.give(&answer_later(found));
+    if let Some(found) = assign::query(&broker.tables, &broker.sessions, &broker.runtime, body, later)? {
+        answer(&found).write(command, out);
+    }
+    Ok(())
 }
 
 /// Serves 200077 `GET_LITE_CLIENT_INFO`.
@@ -81,10 +103,11 @@ pub(super) fn group_info(request: &Request<'_>) -> Result<Answer, Refusal> {
         lite_topic,
         request.number_or("topK", 0)?,
     )
-    .map(strict_json)
+    .map(|info| strict_json(info).remark(NO_REMARK))
 }
 
 /// Serves 200079 `TRIGGER_LITE_DISPATCH`.
 pub(super) fn trigger(request: &Request<'_>) -> Result<Answer, Refusal> {
-    lite::trigger(&request.broker.lite_parts(), request.need("group")?, request.word("clientId")).map(done)
+    lite::trigger(&request.broker.lite_parts(), request.need("group")?, request.word("clientId"))
+        .map(|()| Answer::success().remark(NO_REMARK))
 }

@@ -363,7 +363,7 @@ pub(super) static ROUTES: [Route; 110] = [
     answer(code::LITE_SUBSCRIPTION_CTL, lite::control, Needs::body(&[Sub], &[Topic, Group], needs::lite).only_if_strict()).in_disk_pool_above(locks::LARGE_BYTES),
     answer(code::GET_BROKER_LITE_INFO, lite::broker_info, Needs::cluster(Get).only_if_strict()).for_operators(),
     answer(code::GET_PARENT_TOPIC_INFO, lite::parent_info, Needs::fields(&[Get], TOPIC).only_if_strict()).for_operators(),
-    answer(code::GET_LITE_TOPIC_INFO, lite::topic_info, Needs::fields(&[Get], &[("parentTopic", Topic)]).only_if_strict()).for_operators(),
+    own(code::GET_LITE_TOPIC_INFO, lite::topic_info, Needs::fields(&[Get], &[("parentTopic", Topic)]).only_if_strict()).for_operators(),
     answer(code::GET_LITE_CLIENT_INFO, lite::client_info, Needs::fields(&[Get], &[("parentTopic", Topic), ("group", Group)]).only_if_strict()).for_operators(),
     answer(code::GET_LITE_GROUP_INFO, lite::group_info, Needs::fields(&[Get], GROUP).only_if_strict()).for_operators(),
     answer(code::TRIGGER_LITE_DISPATCH, lite::trigger, Needs::fields(&[Update], GROUP).only_if_strict()),

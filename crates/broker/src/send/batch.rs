@@ -39,15 +39,8 @@ pub(super) fn stage<T>(
         }
         entries.push((entry, message::terminated(entry.properties)));
     }
-    // After the checks of all entries, because a light queue that a refused message names stays.
     for (entry, _) in &entries {
-        super::check::further_queues(
-            &parts.tables,
-            &parts.sessions,
-            &parts.runtime,
-            request.caller,
-            entry.properties,
-        )?;
+        super::check::further_topics(&parts.sessions, &parts.runtime, request.caller, entry.properties)?;
     }
     let messages = entries.iter().map(|(entry, properties)| Message {
         properties,
@@ -58,7 +51,13 @@ pub(super) fn stage<T>(
     if waits {
         super::demand_replicas(&parts.replication)?;
     }
-    let records = staged.batch.push_group(&queue.index, messages).map_err(|_| illegal(&parts.runtime))?;
+    let refused = |_| illegal(&parts.runtime);
+    messages.clone().try_for_each(|it| staged.batch.check(&queue.index, &it).map(drop)).map_err(refused)?;
+    // Last, because a light queue that a refused message names stays.
+    for (_, properties) in &entries {
+        parts.tables.admit_light(&parts.runtime.config, properties)?;
+    }
+    let records = staged.batch.push_group(&queue.index, messages).map_err(refused)?;
     let first_key = || entries.first().and_then(|(_, text)| properties::get(text, key::UNIQ_KEY));
     let id_start = staged.ids.len();
     staged.ids.extend_from_slice(

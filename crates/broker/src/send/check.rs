@@ -16,7 +16,6 @@ use crate::{FAQ, Refusal, Result, message_access, names};
 /// Checks a send like `AbstractSendMessageProcessor.msgCheck` and the store, in their order. A topic's write permission only
 /// affects routes: producers that still have an older route are served, so that a topic can be drained without refusals.
 pub(super) fn check(
-    tables: &Tables,
     sessions: &Sessions,
     runtime: &Runtime,
     topic: &Topic,
@@ -60,17 +59,15 @@ pub(super) fn check(
     if is_single && topic.compacts && properties::get(header.properties, key::KEYS).is_none() {
         return Err(Refusal::new(response::MESSAGE_ILLEGAL, "Required message key is missing"));
     }
-    // Last, because a light queue that a refused message names stays.
     match super::message::lite_queue(runtime, &header)?.filter(|_| !header.batch) {
-        Some(queue) => tables.admit_light_queue(&runtime.config, &queue),
-        None => further_queues(tables, sessions, runtime, caller, header.properties),
+        // The broker replaces the further queues that the sender names.
+        Some(_) => Ok(()),
+        None => further_topics(sessions, runtime, caller, header.properties),
     }
 }
 
-/// Checks the further queues that a message names: the sender's permission for the topics, and the number of light
-/// queues. Creates the light queues.
-pub(super) fn further_queues(
-    tables: &Tables,
+/// Checks the sender's permission for the further topics that a message names.
+pub(super) fn further_topics(
     sessions: &Sessions,
     runtime: &Runtime,
     caller: &Caller,
@@ -81,7 +78,7 @@ pub(super) fn further_queues(
         let topics = named.split(',').filter(|name| !name.is_empty() && !names::is_light(name));
         message_access::publish(sessions, runtime, caller, topics)?;
     }
-    tables.admit_light(&runtime.config, properties)
+    Ok(())
 }
 
 /// Returns the target of a message sent to a retry topic: that topic, or the dead letter topic of its group

@@ -10,6 +10,7 @@ use grpc::messages::{
 };
 use tokio::task::spawn_local;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
+use wire::hash::bucket;
 use wire::header::SendHeader;
 use wire::properties::{self, key};
 use wire::recall::RecallHandle;
@@ -18,7 +19,6 @@ use super::{Call, routes, topic_missing};
 use crate::checks;
 use crate::convert::{self, MessageKind, Outgoing};
 use crate::failure::{Failure, Result, common};
-use crate::message_group::bucket;
 use crate::topic::{QueuesOf, Stored, Topic};
 use crate::transaction_id::TransactionId;
 

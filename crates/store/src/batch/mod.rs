@@ -6,7 +6,7 @@ mod multi;
 use crate::config::Config;
 use crate::digest::sum;
 use crate::dispatch::tags::{Delays, Tags};
-use crate::dispatch::{Dispatch, DispatchRequest, is_indexed};
+use crate::dispatch::{Dispatch, DispatchRequest, is_indexed, names};
 use crate::error::PushError;
 use crate::keys::{KeyEntry, Keys, is_keyed};
 use crate::queue::Queue;
@@ -22,7 +22,7 @@ use wire::units::{LogOffset, QueueOffset};
 /// [`Batch::clear`] frees a buffer that grew beyond this size in bytes.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Fields of a message that its sender chooses. Topic and queue come from the queue handle.
+/// RecordFields of a message that its sender chooses. Topic and queue come from the queue handle.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// The body as it will be stored.
@@ -183,8 +183,8 @@ impl Batch {
         Ok(index)
     }
 
-    fn push_record(&mut self, queue: &Arc<Queue>, message: &Message<'_>) -> Result<usize, PushError> {
-        let fields = RecordFields {
+    fn fields<'a>(&self, queue: &'a Queue, message: &Message<'a>) -> RecordFields<'a> {
+        RecordFields {
             topic: queue.topic(),
             queue_id: queue.queue_id(),
             flag: message.flag,
@@ -197,23 +197,44 @@ impl Batch {
             body: message.body,
             properties: message.properties,
             crc_property: self.crc_property,
-        };
-        let (found, limit) = (record::size_of(&fields), self.record_bytes_max.min(self.group_bytes_max));
+        }
+    }
+
+    /// Whether a message may have further queues.
+    fn may_have_multi(&self, queue: &Queue, message: &Message<'_>) -> bool {
+        self.multi.is_some() && !queue.is_batched() && is_indexed(message.sys_flag, false)
+    }
+
+    /// Checks a message with further queues before the queues are created, because queues of a rejected message would stay.
+    /// Returns the bytes that the offsets in further queues may take.
+    ///
+    /// # Errors
+    /// Errors of [`Self::push`].
+    pub fn check(&self, queue: &Queue, message: &Message<'_>) -> Result<usize, PushError> {
+        let found = record::size_of(&self.fields(queue, message));
+        let limit = self.record_bytes_max.min(self.group_bytes_max);
         if found > limit {
             return Err(PushError::TooLarge { found, limit });
         }
+        if !self.may_have_multi(queue, message) {
+            return Ok(0);
+        }
+        let Some(names) = names(queue.topic(), queue.queue_id(), message.properties) else { return Ok(0) };
+        let own = message.properties.len() + if self.crc_property { CRC_PROPERTY_BYTES } else { 0 };
+        MultiDispatch::reserve(names.count(), found, limit, own)
+    }
+
+    fn push_record(&mut self, queue: &Arc<Queue>, message: &Message<'_>) -> Result<usize, PushError> {
+        self.reserved += self.check(queue, message)?;
+        let fields = self.fields(queue, message);
         let queued = is_indexed(message.sys_flag, queue.is_batched());
         let multi = match &self.multi {
-            Some(queues) if queued && !queue.is_batched() => {
+            Some(queues) if self.may_have_multi(queue, message) => {
                 MultiDispatch::of(queue, message.properties, queues)
             }
             _ => None,
         };
-        if let Some(multi) = &multi {
-            let own = message.properties.len() + if self.crc_property { CRC_PROPERTY_BYTES } else { 0 };
-            self.reserved += multi.reserve(found, limit, own)?;
-            self.has_multi = true;
-        }
+        self.has_multi |= multi.is_some();
         let start = self.bytes.len();
         let size = record::encode(&fields, &mut self.bytes)?;
         let head = record::head_size(&fields);

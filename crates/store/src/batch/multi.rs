@@ -53,21 +53,21 @@ impl MultiDispatch {
         self.queues.iter()
     }
 
-    /// Size in bytes of the longest offsets property.
-    fn text_bytes_max(&self) -> usize {
-        key::INNER_MULTI_QUEUE_OFFSET.len() + 3 + self.named.len() * OFFSET_BYTES_MAX
-    }
-
-    /// Returns the size in bytes of the space to reserve for the queue offsets. `found` is the size
-    /// of the record without that space, `limit` the largest size of a record, and `properties` the
-    /// length of the record's properties.
+    /// Returns the size in bytes of the space to reserve for the offsets of `queues` further queues.
+    /// `found` is the size of the record without that space, `limit` the largest size of a record,
+    /// and `properties` the length of the record's properties.
     ///
     /// # Errors
     ///
     /// [`PushError::Encode`] if the properties might become too long, [`PushError::TooLarge`] if
     /// the record might become too large.
-    pub(crate) fn reserve(&self, found: usize, limit: usize, properties: usize) -> Result<usize, PushError> {
-        let bytes = self.text_bytes_max();
+    pub(crate) fn reserve(
+        queues: usize,
+        found: usize,
+        limit: usize,
+        properties: usize,
+    ) -> Result<usize, PushError> {
+        let bytes = key::INNER_MULTI_QUEUE_OFFSET.len() + 3 + queues * OFFSET_BYTES_MAX;
         if properties + bytes > PROPERTIES_BYTES_MAX {
             return Err(PushError::Encode(EncodeError::Properties { found: properties + bytes }));
         }

@@ -171,6 +171,11 @@ impl Queue {
         &self.topic
     }
 
+    /// The topic's name, shared with the queue, for tables with an entry for each of many queues.
+    pub fn shared_topic(&self) -> Arc<str> {
+        self.topic.clone()
+    }
+
     /// The queue id within the topic.
     pub fn queue_id(&self) -> i32 {
         self.queue_id

@@ -1,4 +1,8 @@
-//! The hashes RocketMQ stores and compares: Java's `String.hashCode`, the tags code and the body CRC.
+//! The hashes RocketMQ stores and compares: Java's `String.hashCode`, the tags code and the body CRC. Also the choice of a
+//! queue by the name of a message group or lite topic.
+
+/// Increment of the linear congruential generator of the jump hash (Lamping and Veach).
+const MULTIPLIER: u64 = 2_862_933_555_777_941_757;
 
 /// Java's `String.hashCode`: `h = 31 * h + c` over UTF-16 code units, wrapping.
 pub fn java_hash(text: &str) -> i32 {
@@ -43,6 +47,23 @@ pub fn tags_code(tags: Option<&[u8]>) -> i64 {
 /// CRC-32 (IEEE) with the sign bit cleared, as stored in records (`UtilAll.crc32`).
 pub fn crc32(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes) & 0x7fff_ffff
+}
+
+/// Index of the queue of a message group or lite topic among `count` queues, 0 without queues: Java's string hash, then
+/// the jump consistent hash of Guava (`LiteShardingImpl`, `SendMessageActivity.SendMessageQueueSelector`).
+pub fn bucket(name: &str, count: i32) -> i32 {
+    let mut state = i64::from(java_hash(name)) as u64;
+    let mut candidate = 0;
+    loop {
+        state = state.wrapping_mul(MULTIPLIER).wrapping_add(1);
+        let next_double = ((state >> 33) + 1) as f64 / f64::from(1u32 << 31);
+        // A quotient that does not fit saturates, and ends the loop.
+        let next = (f64::from(candidate + 1) / next_double) as i32;
+        if next < 0 || next >= count {
+            return candidate;
+        }
+        candidate = next;
+    }
 }
 
 #[cfg(test)]

@@ -40,11 +40,6 @@ impl Tables {
         names.try_for_each(|name| self.light.admit(name, &self.store, queues_max(config)))
     }
 
-    /// Creates a light queue; refuses that when there would be too many.
-    pub(crate) fn admit_light_queue(&self, config: &Config, name: &str) -> Result<()> {
-        self.light.admit(name, &self.store, queues_max(config))
-    }
-
     /// Whether a client subscribes to a queue as a lite topic.
     fn is_lite_watched(&self, queue: &store::Queue) -> bool {
         names::lite_parts(queue.topic()).is_some() && !self.lite.groups_of(queue.topic()).is_empty()

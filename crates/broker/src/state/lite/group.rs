@@ -132,6 +132,12 @@ impl Client {
         self.link.as_ref().is_some_and(|link| link.is_closed())
     }
 
+    /// Whether the client may have a new event. Room in its set is for an open full dispatch, whose lite queues may have
+    /// waited longer.
+    pub(super) fn takes_new(&self) -> bool {
+        !self.dispatch.is_open() || self.is_waiting()
+    }
+
     /// Whether a pop of the client is suspended.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiters.has_count()
@@ -223,16 +229,22 @@ impl Group {
         clients.any(|client| client.events.len() <= self.rules.events_max / 2)
     }
 
-    /// Adds an event to the set of a subscriber with room, and returns the client. `dice` is a number that differs from
-    /// event to event. Modulo the number of subscribers, it is the index of the subscriber that is compared first.
-    pub(super) fn offer(&mut self, name: &Arc<str>, dice: usize) -> Option<&Client> {
+    /// Adds an event to the set of a subscriber with room for which `may_have` returns true, and returns the client. `dice`
+    /// is a number that differs from event to event. Modulo the number of subscribers, it is the index of the subscriber
+    /// that is compared first.
+    pub(super) fn offer(
+        &mut self,
+        name: &Arc<str>,
+        dice: usize,
+        may_have: fn(&Client) -> bool,
+    ) -> Option<&Client> {
         let max = self.rules.events_max;
         if self.rules.wildcard
             && let Some(id) = self.waiting_listener(name)
         {
             return self.clients.get(&id);
         }
-        let (best, chosen) = if self.is_full { (None, None) } else { self.choose(name, dice) };
+        let (best, chosen) = if self.is_full { (None, None) } else { self.choose(name, dice, may_have) };
         if let Some(id) = chosen {
             let client = self.clients.get_mut(&id)?;
             client.events.offer(name, max);
@@ -254,10 +266,18 @@ impl Group {
         }
     }
 
-    /// Fills the set of a listener with the events that wait for room.
+    /// Whether new events come behind others of a wildcard group: events that wait for room, or lite queues that a full
+    /// dispatch has not reached. Without this order the others would wait as long as new events come.
+    pub(super) fn has_earlier_events(&self) -> bool {
+        self.rules.wildcard && (self.dispatch.is_open() || self.waiting_events.len() > 0)
+    }
+
+    /// Fills the set of a listener with the events that wait for room. Half of the room is for an open full dispatch,
+    /// whose lite queues may have waited longer.
     pub(super) fn refill(&mut self, client: &str) {
+        let max = self.rules.events_max / if self.dispatch.is_open() { 2 } else { 1 };
         let Some(client) = self.clients.get_mut(client).filter(|client| client.listens) else { return };
-        while client.events.len() < self.rules.events_max
+        while client.events.len() < max
             && let Some(name) = self.waiting_events.take()
         {
             client.events.offer(&name, self.rules.events_max);
@@ -278,7 +298,7 @@ impl Group {
 
     /// Whether a listener of a wildcard group waits. Removes the listeners before it that no longer wait from the list, so
     /// that the next call does not look at them again.
-    fn has_waiting_listener(&mut self) -> bool {
+    pub(super) fn has_waiting_listener(&mut self) -> bool {
         while let Some(id) = self.waiting.front() {
             if let Some(client) = self.clients.get_mut(id) {
                 if client.listens && client.rank() == 0 {
@@ -293,7 +313,12 @@ impl Group {
 
     /// The subscriber with the best rank, and the subscriber with room for an event that has the best rank. `dice` tells which
     /// subscriber is compared first, see [`offer`](Self::offer). Not all listeners of a large wildcard group are compared.
-    fn choose(&self, name: &str, dice: usize) -> (Option<Arc<str>>, Option<Arc<str>>) {
+    fn choose(
+        &self,
+        name: &str,
+        dice: usize,
+        may_have: fn(&Client) -> bool,
+    ) -> (Option<Arc<str>>, Option<Arc<str>>) {
         let subscribers = self.subscribers(name);
         let count = subscribers.len();
         let compared_max = if self.rules.wildcard { COMPARED_MAX } else { count };
@@ -311,6 +336,7 @@ impl Group {
             }
             if chosen.is_none_or(|(other, _)| rank < other)
                 && client.events.takes(name, self.rules.events_max)
+                && may_have(client)
             {
                 chosen = Some((rank, id));
                 if rank == 0 {

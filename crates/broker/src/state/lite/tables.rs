@@ -151,6 +151,7 @@ impl Tables {
         entry.is_muted = false;
         let waiters = entry.waiters.clone();
         let is_new = rules.wildcard && self.listen(group, client);
+        self.groups.get_mut(group).into_iter().for_each(|of_group| of_group.refill(client));
         (waiters, is_new)
     }
 
@@ -330,7 +331,11 @@ impl Tables {
 
     /// Gives an event to a subscriber of a group. In a wildcard group it waits for room if the sets are full.
     pub(crate) fn offer(&mut self, group: &str, name: &Arc<str>) -> Offered {
-        let offered = self.offer_in_pass(group, name);
+        let earlier = self.groups.get_mut(group).filter(|of_group| of_group.has_earlier_events());
+        let offered = match earlier.is_some_and(|of_group| !of_group.has_waiting_listener()) {
+            true => Offered::Full,
+            false => self.offer_to(group, name, Client::takes_new),
+        };
         if matches!(offered, Offered::Full)
             && let Some(of_group) = self.groups.get_mut(group)
         {
@@ -341,12 +346,16 @@ impl Tables {
 
     /// Gives an event to a subscriber of a group during a full dispatch, which stops if the sets are full.
     pub(crate) fn offer_in_pass(&mut self, group: &str, name: &Arc<str>) -> Offered {
+        self.offer_to(group, name, |_| true)
+    }
+
+    fn offer_to(&mut self, group: &str, name: &Arc<str>, may_have: fn(&Client) -> bool) -> Offered {
         self.dice = self.dice.wrapping_add(7919);
         let Some(of_group) = self.groups.get_mut(group) else { return Offered::Nobody };
         if of_group.subscribers(name).is_empty() {
             return Offered::Nobody;
         }
-        match of_group.offer(name, self.dice) {
+        match of_group.offer(name, self.dice, may_have) {
             Some(client) => Offered::To(client.waiters.clone()),
             None => Offered::Full,
         }

@@ -68,14 +68,23 @@ impl Drop for Busy {
     }
 }
 
-/// In-flight queues of a group in a topic, by queue id.
-type Queues = Arc<Mutex<BTreeMap<i32, Arc<Cell>>>>;
+/// In-flight queues of a group in a topic, sorted by queue id.
+type Queues = Arc<Mutex<Vec<Arc<Cell>>>>;
+
+/// The name as it stands in a map, so that thousands of in-flight queues share it.
+fn shared<V>(map: &BTreeMap<Arc<str>, V>, name: &str) -> Arc<str> {
+    map.get_key_value(name).map_or_else(|| name.into(), |(name, _)| name.clone())
+}
+
+fn place(cells: &[Arc<Cell>], queue_id: i32) -> Result<usize, usize> {
+    cells.binary_search_by_key(&queue_id, |cell| cell.queue_id)
+}
 
 /// In-flight queues of all groups. Their number is bounded by that of groups and queues, because handlers only
 /// request existing queues.
 #[derive(Default)]
 pub(crate) struct InFlightQueues {
-    groups: RwLock<BTreeMap<String, BTreeMap<String, Queues>>>,
+    groups: RwLock<BTreeMap<Arc<str>, BTreeMap<Arc<str>, Queues>>>,
     ids: AtomicU64,
     alarms: Mutex<BTreeMap<(i64, u64), Arc<Cell>>>,
     /// Number of checkpoints in memory, of all in-flight queues together.
@@ -85,39 +94,45 @@ pub(crate) struct InFlightQueues {
 impl InFlightQueues {
     /// The in-flight queue of a group and a message queue, made on first use.
     pub(crate) fn make(&self, group: &str, topic: &str, queue_id: i32) -> Arc<Cell> {
-        let queues = self.queues(group, topic).unwrap_or_else(|| {
-            let mut groups = self.groups.write();
-            groups.entry(group.to_owned()).or_default().entry(topic.to_owned()).or_default().clone()
-        });
-        let cell = || {
-            Arc::new(Cell {
-                id: self.ids.fetch_add(1, Ordering::Relaxed),
-                group: group.into(),
-                topic: topic.into(),
-                queue_id,
-                busy: AtomicBool::new(false),
-                in_flight: Mutex::default(),
-            })
+        if let Some(cell) = self.find(group, topic, queue_id) {
+            return cell;
+        }
+        let mut groups = self.groups.write();
+        let group = shared(&groups, group);
+        let topics = groups.entry(group.clone()).or_default();
+        let topic = shared(topics, topic);
+        let mut cells = topics.entry(topic.clone()).or_default().lock();
+        let at = match place(&cells, queue_id) {
+            Ok(at) => at,
+            Err(at) => {
+                let id = self.ids.fetch_add(1, Ordering::Relaxed);
+                let (busy, in_flight) = (AtomicBool::new(false), Mutex::default());
+                cells.insert(at, Arc::new(Cell { id, group, topic, queue_id, busy, in_flight }));
+                at
+            }
         };
-        queues.lock().entry(queue_id).or_insert_with(cell).clone()
+        cells[at].clone()
     }
 
     /// The in-flight queue of a group and a message queue. `None` if the group has not popped the
     /// queue since the start, or the in-flight queue was removed.
     pub(crate) fn find(&self, group: &str, topic: &str, queue_id: i32) -> Option<Arc<Cell>> {
-        self.queues(group, topic)?.lock().get(&queue_id).cloned()
+        let queues = self.queues(group, topic)?;
+        let cells = queues.lock();
+        place(&cells, queue_id).ok().map(|at| cells[at].clone())
     }
 
     /// The in-flight queues of a group in a topic, by queue id.
     pub(crate) fn of_group(&self, group: &str, topic: &str) -> BTreeMap<i32, Arc<Cell>> {
-        self.queues(group, topic).map(|queues| queues.lock().clone()).unwrap_or_default()
+        let cells = self.queues(group, topic).map(|queues| queues.lock().clone()).unwrap_or_default();
+        cells.into_iter().map(|cell| (cell.queue_id, cell)).collect()
     }
 
     /// All in-flight queues, in the order of groups, topics and queue ids.
     pub(crate) fn all(&self) -> Vec<Arc<Cell>> {
         let groups = self.groups.read();
         let queues = groups.values().flat_map(BTreeMap::values);
-        queues.flat_map(|queues| queues.lock().values().cloned().collect::<Vec<_>>()).collect()
+        queues.flat_map(|queues| queues.lock().clone()).collect()
     }
 
     /// Removes all in-flight queues.
@@ -149,7 +164,7 @@ impl InFlightQueues {
         let Some(queues) = topics.get(topic) else { return };
         // Handles are cloned only under the lock that is held here, so that a count of one means no other user.
         let is_idle = Arc::strong_count(queues) == 1
-            && queues.lock().values().all(|cell| {
+            && queues.lock().iter().all(|cell| {
                 let mut in_flight = cell.in_flight();
                 let is_done = in_flight.order.as_ref().is_none_or(is_done);
                 if !is_done || !in_flight.is_empty() || cell.is_busy() {
@@ -171,7 +186,7 @@ impl InFlightQueues {
 
     fn end(&self, removed: impl Iterator<Item = Queues>) {
         for queues in removed {
-            for cell in queues.lock().values() {
+            for cell in queues.lock().iter() {
                 let held = cell.in_flight().end();
                 self.held.fetch_sub(held.len(), Ordering::Relaxed);
             }

@@ -86,7 +86,7 @@ fn sent(fixture: &Fixture, topic: &str, group: Option<&str>) -> i64 {
 /// Returns a message group whose queue, among those of two brokers with four queues each, is on the first broker.
 fn group_of_the_first() -> String {
     let groups = (0..).map(|number: i32| format!("g{number}"));
-    groups.into_iter().find(|group| crate::message_group::bucket(group, 8) < 4).unwrap()
+    groups.into_iter().find(|group| wire::hash::bucket(group, 8) < 4).unwrap()
 }
 
 #[test]

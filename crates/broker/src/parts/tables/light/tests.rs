@@ -108,8 +108,8 @@ fn light_queues_have_a_bound_with_and_without_a_quota() {
 fn a_refused_light_queue_does_not_count() {
     let fixture = fixture(Some(5));
     let admit = |number: usize| {
-        let name = format!("%LMQ%{number}");
-        fixture.broker.tables.admit_light_queue(&fixture.broker.runtime.config, &name)
+        let text = format!("INNER_MULTI_DISPATCH\u{1}%LMQ%{number}\u{2}");
+        fixture.broker.tables.admit_light(&fixture.broker.runtime.config, text.as_bytes())
     };
     (0..5).for_each(|number| admit(number).unwrap());
     assert_eq!(admit(5).unwrap_err().code, 2017);
@@ -128,7 +128,9 @@ fn positions_of_light_groups_are_kept_where_java_keeps_them() {
     assert_eq!(file["lmqOffsetTable"], serde_json::json!({"%LMQ%one@%LMQ%g": 5}));
     assert_eq!(file["offsetTable"]["T@g"], serde_json::json!({"3": 7}));
     assert!(file["offsetTable"].get("%LMQ%one@%LMQ%g").is_none());
-    let again = crate::offsets::Offsets::load_light(&fixture.broker.tables.files).unwrap();
+    let again =
+        crate::offsets::Offsets::load_light(&fixture.broker.tables.files, fixture.broker.store.clone())
+            .unwrap();
     assert_eq!((again.committed("%LMQ%g", "%LMQ%one", 0), again.committed("g", "T", 3)), (Some(5), Some(7)));
 }
 
@@ -142,4 +144,15 @@ fn deleting_a_light_queue_forgets_what_groups_did_there() {
     assert_eq!(fixture.broker.tables.offsets.committed("g", "%LMQ%one", 0), None);
     fixture.put("T", 0, b"y", TO_ONE);
     assert_eq!(fixture.messages("%LMQ%one", 0).len(), 2, "its messages are in other queues too");
+}
+
+/// Hundreds of thousands of lite topics have an offset and a subscription each.
+#[test]
+fn offsets_of_light_queues_share_the_name_of_the_queue() {
+    let fixture = fixture(None);
+    fixture.put("T", 1, b"a", TO_ONE);
+    let name = fixture.broker.store.find_queue("%LMQ%one", 0).unwrap().shared_topic();
+    let before = Arc::strong_count(&name);
+    fixture.broker.tables.offsets.commit("g", "%LMQ%one", 0, 1);
+    assert_eq!(Arc::strong_count(&name), before + 1);
 }
