@@ -220,7 +220,8 @@ impl Auth {
         verify: impl FnOnce() -> Result<Subject>,
     ) -> Result<Subject, Denial> {
         let Attempt { now_ms, origin: Origin { address, .. }, request, user, mark } = attempt;
-        let reserved = self.failures.reserve_response_time(now_ms, address, user, mark.load(Ordering::Relaxed));
+        let reserved =
+            self.failures.reserve_response_time(now_ms, address, user, mark.load(Ordering::Relaxed));
         let note = || self.failures.record_failure(now_ms, address, user, reserved);
         if self.settings.authentication == Switch::On && self.settings.unsigned.contains(request) {
             let identity = if reserved.is_none() { verify()? } else { Subject::Anonymous };
