@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use auth::{Action, Actions, Permission};
-use client::{Credentials, Signable};
+use client::{Credentials, SignedRequest};
 use net::Service;
 use store::RealDisk;
 use wire::codes::{request, response};
