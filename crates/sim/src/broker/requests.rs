@@ -104,7 +104,8 @@ impl Broker {
     /// know the outcome.
     fn after_flush(&mut self, ticket: u64, end: LogOffset) {
         let waits = self.waiting.get(&ticket).is_some_and(|it| it.waits || it.replicated.is_some());
-        let need = if self.settings.has(Bug::OvertakingFlush) { Some(AckRequirement::Master) } else { self.need() };
+        let need =
+            if self.settings.has(Bug::OvertakingFlush) { Some(AckRequirement::Master) } else { self.need() };
         match need {
             _ if waits => self.answer_when_done(ticket),
             Some(need) => self.wait_for_members(ticket, end, need),

@@ -230,7 +230,7 @@ fn a_commit_that_is_forwarded_again_does_not_lower_the_offset_of_the_next_master
     std::thread::spawn(move || sender.send(read_frame(&mut second.accept().unwrap().0).unwrap()));
     let (forwards, taken) = Forwards::new(OUTCOME_CAP);
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Identity::Off };
+    let caller = Caller { remote: ADDRESS, version: 0, user: auth::Subject::Off };
     let (mut bytes, mut forwarded) = (commit_frame(1), Vec::new());
     let frame = RequestFrame::new(Command::decode(&mut bytes).unwrap());
     let until_ms = fixture.broker.runtime.now_ms() + 3_600_000;
