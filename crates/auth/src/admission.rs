@@ -6,9 +6,6 @@ use crate::config::{Request, Switch};
 use crate::error::{AuthError, Result};
 use crate::resource::Permission;
 
-/// Writes an audit line. The number is the time in milliseconds since 1970.
-pub(crate) type Log = Box<dyn Fn(i64, &str) + Send + Sync>;
-
 impl Auth {
     /// Writes audit lines with `log`, also for served requests at level debug. Other servers write the lines about
     /// refusals to the log of the process.

@@ -1,29 +1,11 @@
 //! Lines of the audit log (`auth_audit.log`): RocketMQ's text, and after it address, connection and the rule that decided.
 //! RocketMQ prints signatures; these lines never have one, nor a secret.
 
-use std::net::{IpAddr, SocketAddr};
-
+pub use crate::auth::Origin;
 use crate::auth::{Ruling, Subject};
 use crate::config::Request;
 use crate::error::{AuthError, printable};
 use crate::resource::Permission;
-
-/// Origin of a request.
-#[derive(Clone, Copy, Debug)]
-pub struct Origin {
-    /// Address of the client, or the address in a trusted proxy's preamble.
-    pub address: IpAddr,
-    /// Id of the connection.
-    pub connection: u64,
-}
-
-impl Origin {
-    /// Makes the origin of a request. `connection` is 0 for gRPC, whose connections have no id, and for requests that
-    /// may have been kept since they came.
-    pub fn new(remote: SocketAddr, connection: u64) -> Self {
-        Self { address: remote.ip().to_canonical(), connection }
-    }
-}
 
 /// Makes the line about an authentication. RocketMQ writes failures at level info, and successes at debug.
 pub fn authentication(user: &str, origin: Origin, result: Result<&Subject, &AuthError>) -> String {

@@ -1,7 +1,7 @@
 //! Auth 2.0 for its callers: the signer of a request, and whether that user has the needed permissions.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::accounts::{self, Account, Accounts, Files, LoadError};
-use crate::admission::Log;
-use crate::audit::Origin;
 use crate::config::{AuthConfig, ConfigError, Request, Settings, Switch};
 use crate::error::{AuthError, Result, printable};
 use crate::failures::{Failures, Mark, ResponseTime};
@@ -34,6 +32,26 @@ pub enum Subject {
 
 /// Result of verifying a request: its sender, or the reason of the refusal.
 type SubjectResult = Result<Subject>;
+
+/// Origin of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// Address of the client, or the address in a trusted proxy's preamble.
+    pub address: IpAddr,
+    /// Id of the connection.
+    pub connection: u64,
+}
+
+impl Origin {
+    /// Makes the origin of a request. `connection` is 0 for gRPC, whose connections have no id, and for requests that
+    /// may have been kept since they came.
+    pub fn new(remote: SocketAddr, connection: u64) -> Self {
+        Self { address: remote.ip().to_canonical(), connection }
+    }
+}
+
+/// Writes an audit line. The number is the time in milliseconds since 1970.
+pub(crate) type Log = Box<dyn Fn(i64, &str) + Send + Sync>;
 
 /// Request to verify.
 #[derive(Clone, Copy, Debug)]
