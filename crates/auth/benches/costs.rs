@@ -118,7 +118,10 @@ fn decisions(auth: &Auth, entries: usize) {
     }
     let none = Permission::new(Resource::topic("zzz"), Actions::of(&[Action::Pub]));
     let cost = each(|_| {
-        assert!(!black_box(auth.decide(&user, Request::Code(310), caller, &[none])).is_allowed());
+        assert!(
+            !black_box(auth.decide(&user, Request::Code(310), caller, std::slice::from_ref(&none)))
+                .is_allowed()
+        );
     });
     println!("  decision without a match: {cost:?}");
 }
