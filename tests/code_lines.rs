@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_506),
+    ("admin", 15_567),
     ("auth", 2618),
-    ("broker", 32_550),
+    ("broker", 32_692),
     ("client", 4403),
-    ("console", 7903),
+    ("console", 7918),
     ("controller", 1405),
     ("grpc", 974),
-    ("host", 250),
-    ("lab", 20_461),
+    ("host", 266),
+    ("lab", 20_492),
     ("namesrv", 2444),
     ("net", 2794),
     ("proxy", 6640),
     ("replica", 4116),
-    ("sim", 3372),
-    ("store", 16_987),
-    ("vostok", 3392),
-    ("wire", 5534),
+    ("sim", 3407),
+    ("store", 17_062),
+    ("vostok", 3397),
+    ("wire", 5550),
 ];
 
 /// Lines that a crate may be below its number before the test asks for a lower number.
