@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_506),
-    ("auth", 2714),
-    ("broker", 32_364),
-    ("client", 4395),
-    ("console", 7903),
+    ("admin", 15_567),
+    ("auth", 2712),
+    ("broker", 32_365),
+    ("client", 4403),
+    ("console", 7918),
     ("controller", 1405),
     ("grpc", 974),
-    ("host", 250),
-    ("lab", 20_461),
+    ("host", 266),
+    ("lab", 20_492),
     ("namesrv", 2423),
     ("net", 2784),
     ("proxy", 6552),
     ("replica", 4126),
-    ("sim", 3372),
-    ("store", 16_987),
-    ("vostok", 3392),
+    ("sim", 3407),
+    ("store", 17_051),
+    ("vostok", 3396),
     ("wire", 5515),
 ];
 

@@ -10,11 +10,14 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 /// The error that made standard output unusable; everything printed afterwards is dropped.
 static CLOSED: Mutex<Option<io::Error>> = Mutex::new(None);
 
+/// Translation of a printed line.
+type Translation = fn(&str) -> String;
+
 /// Language of reports, and the translation of lines.
-static SPEECH: OnceLock<(Language, fn(&str) -> String)> = OnceLock::new();
+static SPEECH: OnceLock<(Language, Translation)> = OnceLock::new();
 
 /// Sets the language of reports and the translation of lines. The first call decides.
-pub(crate) fn speak(language: Language, translation: fn(&str) -> String) {
+pub(crate) fn speak(language: Language, translation: Translation) {
     SPEECH.get_or_init(|| (language, translation));
 }
 

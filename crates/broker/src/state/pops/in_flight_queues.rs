@@ -71,6 +71,9 @@ impl Drop for Busy {
 /// In-flight queues of a group in a topic, sorted by queue id.
 type Queues = Arc<Mutex<Vec<Arc<Cell>>>>;
 
+/// In-flight queues of a group by topic.
+type Topics = BTreeMap<Arc<str>, Queues>;
+
 /// The name as it stands in a map, so that thousands of in-flight queues share it.
 fn shared<V>(map: &BTreeMap<Arc<str>, V>, name: &str) -> Arc<str> {
     map.get_key_value(name).map_or_else(|| name.into(), |(name, _)| name.clone())
@@ -84,7 +87,7 @@ fn place(cells: &[Arc<Cell>], queue_id: i32) -> Result<usize, usize> {
 /// request existing queues.
 #[derive(Default)]
 pub(crate) struct InFlightQueues {
-    groups: RwLock<BTreeMap<Arc<str>, BTreeMap<Arc<str>, Queues>>>,
+    groups: RwLock<BTreeMap<Arc<str>, Topics>>,
     ids: AtomicU64,
     alarms: Mutex<BTreeMap<(i64, u64), Arc<Cell>>>,
     /// Number of checkpoints in memory, of all in-flight queues together.
