@@ -150,7 +150,9 @@ fn main() -> ExitCode {
                 return ExitCode::from(error.exit_code());
             }
             Err(error) => {
-                words::complain(words::lab_message(lang, &error.to_string()));
+                // The reader of standard error may be gone.
+                let _ =
+                    writeln!(std::io::stderr(), "vostok: {}", words::lab_message(lang, &error.to_string()));
                 return ExitCode::from(error.exit_code());
             }
             Ok(()) => Ok(()),

@@ -141,7 +141,10 @@ fn one_of(arguments: &Arguments, name: &str, words: [&str; 2]) -> Result<Option<
     let Some(given) = arguments.get(name) else { return Ok(None) };
     match words.into_iter().find(|word| word.eq_ignore_ascii_case(given)) {
         Some(word) => Ok(Some(word.to_owned())),
-        None => Err(Error::Usage(format!("expected {name} {}, found {given}", words.join(" or ")))),
+        None => {
+            let wanted = format!("{name} {}", words.join(" or "));
+            Err(Error::Usage(format!("expected {wanted}, found {given}")))
+        }
     }
 }
 

@@ -59,7 +59,8 @@ impl Words {
 static ABOUT: Words = Words::new(include_str!("words/zh/about.tsv"));
 /// Titles of columns, by the name of the member of an answer.
 static COLUMNS: Words = Words::new(include_str!("words/zh/columns.tsv"));
-/// Errors, warnings and questions with `{}` for each value; `{1}`, `{2}` stand for the values in the translation.
+/// Errors, warnings and questions with `{}` for each value. In the translation `{1}`, `{2}` stand for the values, and `{1*}`
+/// for a value that is translated as a message of its own.
 static ERRORS: Words = Words::new(include_str!("words/zh/errors.tsv"));
 /// Help of `vostok admin`, `vostok doctor` and `vostok top`.
 static FLAGS: Words = Words::new(include_str!("words/zh/flags.tsv"));
@@ -102,38 +103,76 @@ impl Lang {
         self.message(english, &[])
     }
 
-    /// The text of a message; `more` are tables of messages outside of this crate. Lines without a translation stay as
-    /// they are.
+    /// The text of a message; `more` are tables of messages outside of this crate. Lines without a translation, and values
+    /// that a row does not mark as messages, stay as they are.
     pub fn message(self, english: &str, more: &[&Words]) -> String {
-        let line = |line: &str| message(line, more).unwrap_or_else(|| line.to_owned());
-        let lines = || english.split('\n').map(line).collect::<Vec<_>>().join("\n");
-        self.pick(None, Some(()))
-            .map_or_else(|| english.to_owned(), |()| message(english, more).unwrap_or_else(lines))
+        let line = |line: &str| message(line, more, DEPTH_MAX).unwrap_or_else(|| line.to_owned());
+        let lines = |text: &str| text.split('\n').map(line).collect::<Vec<_>>().join("\n");
+        let whole = || best_row(english, more).filter(|_| english.contains('\n'));
+        let chinese =
+            || whole().map_or_else(|| lines(english), |(to, values)| fill(to, &values, more, DEPTH_MAX));
+        self.pick(None, Some(())).map_or_else(|| english.to_owned(), |()| chinese())
     }
 }
 
-/// The Chinese of a message: of the row that shares most text with it, or of its parts between colons, semicolons or commas.
-fn message(english: &str, more: &[&Words]) -> Option<String> {
-    let tables = more.iter().copied().chain([&ERRORS, &SYSTEM]);
-    let rows = tables.flat_map(Words::iter);
-    let filled =
-        rows.filter_map(|(from, to)| Some((from.replace("{}", "").len(), to, values(english, from)?)));
-    let translated = |part: &str| FLAGS.get(part).map(str::to_owned).or_else(|| message(part, more));
-    let shown = |part: &str| translated(part).unwrap_or_else(|| part.to_owned());
-    if let Some((_, to, values)) = filled.max_by_key(|row| row.0) {
-        let numbered = (1..).zip(&values);
-        let fill =
-            |text: String, (number, it): (u32, &&str)| text.replace(&format!("{{{number}}}"), &shown(it));
-        return Some(numbered.fold(to.to_owned(), fill));
+/// Most messages that a message may hold as values or causes. The rest of a longer message stays as it is.
+const DEPTH_MAX: usize = 8;
+
+/// The Chinese of a message: of the row that fits with most text, or of the parts before and after its first colon.
+fn message(english: &str, more: &[&Words], depth: usize) -> Option<String> {
+    let depth = depth.checked_sub(1)?;
+    let whole = best_row(english, more);
+    // A value with a colon is rather a part with its cause.
+    if let Some((to, values)) = &whole
+        && !values.iter().any(|value| value.contains(": "))
+    {
+        return Some(fill(to, values, more, depth));
     }
-    let is_in = |(separator, _): &&(&str, &str)| english.contains(separator);
-    let (separator, chinese) = [(": ", "："), ("; ", "；"), (", ", "，")].iter().find(is_in)?;
-    let (first, rest) = english.split_once(separator)?;
-    let (known, known_rest) = (translated(first), translated(rest));
-    (known.is_some() || known_rest.is_some()).then(|| {
-        let or = |known: Option<String>, part: &str| known.unwrap_or_else(|| part.to_owned());
-        format!("{}{chinese}{}", or(known, first), or(known_rest, rest))
-    })
+    if let Some((first, rest)) = english.split_once(": ") {
+        let known_first = best_row(first, more).map(|(to, values)| fill(to, &values, more, depth));
+        // A single word is a name as well as a message.
+        let known_rest = Some(rest).filter(|it| it.contains(' ')).and_then(|it| message(it, more, depth));
+        if known_first.is_some() || whole.is_none() && known_rest.is_some() {
+            let first = known_first.unwrap_or_else(|| first.to_owned());
+            return Some(format!("{first}：{}", known_rest.unwrap_or_else(|| rest.to_owned())));
+        }
+    }
+    whole.map(|(to, values)| fill(to, &values, more, depth))
+}
+
+/// The translation of the row that fits a text with most letters beside the values, and the values.
+fn best_row<'a>(english: &'a str, more: &[&'a Words]) -> Option<(&'a str, Vec<&'a str>)> {
+    let tables = more.iter().copied().chain([&ERRORS, &SYSTEM]);
+    let fitting =
+        tables.flat_map(Words::iter).filter_map(|(from, to)| Some((from, to, values(english, from)?)));
+    let (_, to, values) = fitting.max_by_key(|(from, _, values)| from.len() - "{}".len() * values.len())?;
+    Some((to, values))
+}
+
+/// A translation with its values: `{1}` is the first one as it stands, `{1*}` the first one as a message of its own. A
+/// space separates a Chinese letter from a value in Latin letters.
+fn fill(to: &str, values: &[&str], more: &[&Words], depth: usize) -> String {
+    let mut text = String::new();
+    let mut parts = to.split('{');
+    text.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let place = part.split_once('}').and_then(|(place, rest)| {
+            let number: usize = place.trim_end_matches('*').parse().ok()?;
+            Some((*values.get(number.checked_sub(1)?)?, place.ends_with('*'), rest))
+        });
+        let Some((value, is_message, rest)) = place else {
+            text.extend(["{", part]);
+            continue;
+        };
+        let translated = || FLAGS.get(value).map(str::to_owned).or_else(|| message(value, more, depth));
+        let value = is_message.then(translated).flatten().unwrap_or_else(|| value.to_owned());
+        let is_latin = value.starts_with(|it: char| it.is_ascii_alphanumeric());
+        if is_latin && text.ends_with(|it: char| ('\u{4e00}'..='\u{9fff}').contains(&it)) {
+            text.push(' ');
+        }
+        text.extend([&value, rest]);
+    }
+    text
 }
 
 /// The values that a text has at the places `{}` of a template; `None` if the texts differ elsewhere.
