@@ -258,8 +258,8 @@ impl MachineLook {
         Self(Facts::read(source), now_ms())
     }
 
-    /// Facts of the machine with the counts of the control group since this look, `seconds` later if a count is not 0. With 0 seconds
-    /// the counts are absent.
+    /// Facts of the machine with the growth of the counts of the control group since this look, `seconds` later if a count is not 0.
+    /// With 0 seconds the growth is absent.
     #[expect(clippy::disallowed_methods, reason = "the shell of a command that looks twice")]
     fn again(&self, source: &host::Source, seconds: u16) -> Facts {
         let left_ms = i64::from(seconds) * 1000 - (now_ms() - self.1);
@@ -269,7 +269,7 @@ impl MachineLook {
             std::thread::sleep(Duration::from_millis(left_ms));
         }
         let now = Facts::read(source);
-        if seconds == 0 { now.since(&Facts::default()) } else { now.since(&self.0) }
+        if seconds == 0 { now } else { now.since(&self.0) }
     }
 }
 

@@ -215,7 +215,7 @@ fn clock_source(bundle: &Bundle) -> Look {
 fn group_memory(bundle: &Bundle) -> Look {
     facts(bundle, |facts| {
         let limit = facts.group_memory_max;
-        let kills = facts.group_memory_kills.or(limit.map(|_| 0))?;
+        let kills = facts.group_memory_kills_grown.or(limit.map(|_| 0))?;
         Found::when(kills > 0 || limit.is_some_and(|limit| limit < GROUP_BYTES), || {
             let limit = match limit.map(|limit| limit >> 20) {
                 Some(limit) => text!("limit {limit} MiB", limit),
@@ -231,7 +231,7 @@ fn group_memory(bundle: &Bundle) -> Look {
 fn group_cpu(bundle: &Bundle) -> Look {
     facts(bundle, |facts| {
         let (throttled, periods) =
-            facts.group_cpu_throttled.filter(|(_, periods)| *periods >= PERIODS_MIN)?;
+            facts.group_cpu_throttled_grown.filter(|(_, periods)| *periods >= PERIODS_MIN)?;
         Found::when(throttled * 20 > periods, || {
             let limit = facts.group_cpu_milli.map_or(String::new(), |milli| format!(" ({milli} m)"));
             let figure = text!("{throttled} of {periods} periods{limit}", throttled, periods, limit);

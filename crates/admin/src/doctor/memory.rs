@@ -137,7 +137,7 @@ impl Memory {
         self.counts.retain(|(address, _), _| is_there(address));
     }
 
-    /// Replaces the counts of the control group by their growth within [`REFUSED_MS`], or since the look before.
+    /// Adds the growth of the counts of the control group within [`REFUSED_MS`], or since the look before.
     pub(super) fn note_machine(&mut self, facts: Facts, now_ms: i64) -> Facts {
         self.machine.push((now_ms, facts.counts()));
         let is_old = |looks: &[(i64, Facts)]| now_ms.saturating_sub(looks[1].0) >= REFUSED_MS;
@@ -146,7 +146,7 @@ impl Memory {
         }
         match &self.machine[..] {
             // A single look cannot tell when the counts grew.
-            [_] => facts.since(&Facts::default()),
+            [_] => facts,
             looks => facts.since(&looks[0].1),
         }
     }

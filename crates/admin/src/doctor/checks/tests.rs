@@ -244,7 +244,9 @@ fn machine() -> Facts {
         clock_source: Some("tsc".into()),
         group_memory_max: Some(8 << 30),
         group_memory_kills: Some(0),
+        group_memory_kills_grown: Some(0),
         group_cpu_throttled: Some((0, 1000)),
+        group_cpu_throttled_grown: Some((0, 1000)),
         mounts: vec![Mount {
             path: "/data".into(),
             mounted_at: "/data".into(),
@@ -565,8 +567,8 @@ const FAULTS: &[Fault] = &[
     ),
     ("file-system", |it| facts(it).mounts[0].file_system = "nfs4".into(), "/data is on nfs4"),
     ("clock-source", |it| facts(it).clock_source = Some("hpet".into()), "hpet"),
-    ("control-group-memory", |it| facts(it).group_memory_kills = Some(2), "2 processes ended"),
-    ("control-group-processor", |it| facts(it).group_cpu_throttled = Some((60, 1000)), "60 of 1000"),
+    ("control-group-memory", |it| facts(it).group_memory_kills_grown = Some(2), "2 processes ended"),
+    ("control-group-processor", |it| facts(it).group_cpu_throttled_grown = Some((60, 1000)), "60 of 1000"),
 ];
 
 fn verdict_of(bundle: &Bundle, code: &str) -> Verdict {
@@ -1040,6 +1042,17 @@ fn sends_of_a_java_broker_are_refused_at_the_limits_of_its_settings() {
     let (name, limit) = ("pageCacheLockTimeMills", "osPageCacheBusyTimeOutMills");
     check("append-locked", name, "1500", (limit, "1000"), State::Finding);
     check("append-locked", name, "1500", (limit, "120000"), State::Pass);
+}
+
+/// Bundles of format 1 hold the counts since the control group was made.
+#[test]
+fn counts_of_a_control_group_without_a_second_look_have_no_time() {
+    let mut bundle = healthy();
+    let old =
+        r#"{"group_memory_kills": 3, "group_cpu_throttled": [900, 1000], "group_memory_max": 8589934592}"#;
+    bundle.host = Some(serde_json::from_str(old).unwrap());
+    assert_eq!(verdict_of(&bundle, "control-group-processor").state, State::Skip);
+    assert_eq!(verdict_of(&bundle, "control-group-memory").state, State::Pass);
 }
 
 #[test]
