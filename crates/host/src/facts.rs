@@ -120,10 +120,9 @@ impl Facts {
         self
     }
 
-    /// Whether the control group was throttled, or a process of the group was killed.
-    pub fn was_limited(&self) -> bool {
-        self.group_memory_kills > Some(0)
-            || self.group_cpu_throttled.is_some_and(|(throttled, _)| throttled > 0)
+    /// Whether the control group was ever throttled.
+    pub fn was_throttled(&self) -> bool {
+        self.group_cpu_throttled.is_some_and(|(throttled, _)| throttled > 0)
     }
 
     /// The counts of the control group alone.
@@ -191,7 +190,7 @@ mod tests {
             ..Facts::default()
         };
         let (earlier, now) = (facts(Some(3), Some((50, 100))), facts(Some(3), Some((52, 180))));
-        assert!(earlier.was_limited() && !facts(Some(0), Some((0, 9))).was_limited());
+        assert!(earlier.was_throttled() && !facts(Some(1), Some((0, 9))).was_throttled());
         let compared = Facts {
             group_memory_kills_grown: Some(0),
             group_cpu_throttled_grown: Some((2, 80)),

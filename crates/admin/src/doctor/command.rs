@@ -258,13 +258,13 @@ impl MachineLook {
         Self(Facts::read(source), now_ms())
     }
 
-    /// Facts of the machine with the growth of the counts of the control group since this look, `seconds` later if a count is not 0.
-    /// With 0 seconds the growth is absent.
+    /// Facts of the machine with the growth of the counts of the control group since this look, `seconds` later if the group was ever
+    /// throttled. With 0 seconds the growth is absent.
     #[expect(clippy::disallowed_methods, reason = "the shell of a command that looks twice")]
     fn again(&self, source: &host::Source, seconds: u16) -> Facts {
         let left_ms = i64::from(seconds) * 1000 - (now_ms() - self.1);
         if let Ok(left_ms @ 1..) = u64::try_from(left_ms)
-            && self.0.was_limited()
+            && self.0.was_throttled()
         {
             std::thread::sleep(Duration::from_millis(left_ms));
         }

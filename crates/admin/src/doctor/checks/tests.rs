@@ -8,7 +8,7 @@ use crate::doctor::bundle::{
     LiteProgress, Lock, Member, NameServer, Owned, Progress, Queue, Replica, ReplicaSet, Replication, Route,
     Slave, Standing, Topic,
 };
-use crate::doctor::finding::{Finding, State, Verdict, judge};
+use crate::doctor::finding::{Finding, Severity, State, Verdict, judge};
 use crate::doctor::secrets::EXAMPLE;
 use host::{BrokerProcess, Facts, Mount};
 use std::collections::{BTreeMap, BTreeSet};
@@ -1052,7 +1052,10 @@ fn counts_of_a_control_group_without_a_second_look_have_no_time() {
         r#"{"group_memory_kills": 3, "group_cpu_throttled": [900, 1000], "group_memory_max": 8589934592}"#;
     bundle.host = Some(serde_json::from_str(old).unwrap());
     assert_eq!(verdict_of(&bundle, "control-group-processor").state, State::Skip);
-    assert_eq!(verdict_of(&bundle, "control-group-memory").state, State::Pass);
+    let finding = verdict_of(&bundle, "control-group-memory").findings.remove(0);
+    assert_eq!(finding.severity, Severity::Advice);
+    let (title, figure) = (finding.title.of(Lang::En), finding.figure.of(Lang::En));
+    assert!(title.contains("unknown") && figure.contains("3 processes ended"), "{title}: {figure}");
 }
 
 #[test]
