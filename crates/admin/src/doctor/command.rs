@@ -65,7 +65,8 @@ pub struct DoctorCommand {
     /// Whether this machine is looked at too.
     #[arg(long, default_value = "auto")]
     host: Host,
-    /// Seconds between two looks at groups with lag, and for which tables of name servers of RocketMQ are watched; 0 looks once.
+    /// Seconds between two looks at groups with lag and throttled control groups, and of watching tables of RocketMQ's name servers;
+    /// 0 looks once.
     #[arg(long, global = true, value_name = "SECONDS", default_value = "6")]
     sample: u16,
     #[command(subcommand)]
