@@ -938,8 +938,15 @@ fn clients_of_grpc_that_cannot_tell_their_state_are_not_silent() {
     bundle.groups[0].members[1].error = Some("no answer from b:10911 within 3s".to_owned());
     assert_eq!(verdict_of(&bundle, "member-silent").state, State::Finding);
     bundle.groups[0].consume_type = "CONSUME_ACTIVELY".to_owned();
-    bundle.groups[0].connections.iter_mut().for_each(|it| it.language = "RUST".to_owned());
-    assert_eq!(verdict_of(&bundle, "member-silent").findings.len(), 0);
+    let mut count = |language: &str, id: &str| {
+        bundle.groups[0].members[1].client_id = id.to_owned();
+        bundle.groups[0].connections[1].client_id = id.to_owned();
+        bundle.groups[0].connections[1].language = language.to_owned();
+        verdict_of(&bundle, "member-silent").findings.len()
+    };
+    let (grpc, rust, remoting) = ("host@4711@0@1hxl7x0cw9kq", "host@4711#0", "10.0.0.7@4711#77");
+    assert_eq!([count("RUST", rust), count("GO", grpc), count("JAVA", grpc)], [0, 0, 1]);
+    assert_eq!([count("GO", remoting), count("CPP", remoting), count("JAVA", remoting)], [1, 1, 1]);
 }
 
 #[test]
