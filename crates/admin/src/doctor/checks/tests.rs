@@ -1046,9 +1046,30 @@ fn sends_of_a_java_broker_are_refused_at_the_limits_of_its_settings() {
     check("send-queue-waits", name, "150", (limit, "200"), State::Pass);
     check("send-queue-waits", name, "199", (limit, "200"), State::Finding);
     check("send-queue-waits", name, "500", (limit, "3000"), State::Pass);
+    check("send-queue-waits", name, "180", (limit, "200"), State::Pass);
+    check("send-queue-waits", name, "181", (limit, "200"), State::Finding);
+    check("send-queue-waits", name, "209", (limit, "200"), State::Finding);
     let (name, limit) = ("pageCacheLockTimeMills", "osPageCacheBusyTimeOutMills");
     check("append-locked", name, "1500", (limit, "1000"), State::Finding);
     check("append-locked", name, "1500", (limit, "120000"), State::Pass);
+}
+
+#[test]
+fn sends_that_wait_nearly_as_long_as_the_limit_are_not_called_refused() {
+    let said = |value: &str| {
+        let mut bundle = with_data("send-queue-waits");
+        runtime(&mut bundle, "sendThreadPoolQueueHeadWaitTimeMills", value);
+        let finding = verdict_of(&bundle, "send-queue-waits").findings.remove(0);
+        [finding.title, finding.figure].map(|text| text.of(Lang::En).to_owned())
+    };
+    for value in ["181", "199"] {
+        let [title, figure] = said(value);
+        assert!(title.contains("nearly") && figure.contains("near the limit of 200"), "{title}: {figure}");
+    }
+    for value in ["200", "209"] {
+        let [title, figure] = said(value);
+        assert!(title.contains("so long") && figure.contains("the limit is 200"), "{title}: {figure}");
+    }
 }
 
 /// Bundles of format 1 hold the counts since the control group was made.
