@@ -391,9 +391,11 @@ def machine(table, directory, servers, running, one):
     def throttle():
         (group_file / "cpu.stat").write_text("nr_periods 1100\nnr_throttled 950\n")
     own.fault("control-group-processor", throttle, lambda: None, "50 of 100 periods")
-    own.fault("control-group-memory", lambda: (group_file / "memory.events").write_text("oom_kill 4\n"), lambda: None, "1 processes")
     limit_file = group_file / "memory.max"
     own.fault("control-group-memory", lambda: limit_file.write_text("100000000\n"), lambda: limit_file.write_text(GROUP["memory.max"]), "95 MiB")
+    # A killed process is a finding for an hour; a count that is smaller again ends it.
+    events = group_file / "memory.events"
+    own.fault("control-group-memory", lambda: events.write_text("oom_kill 4\n"), lambda: events.write_text(GROUP["memory.events"]), "1 processes")
     table.rows.extend(own.rows)
     jvm.kill()
 

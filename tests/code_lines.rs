@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_567),
+    ("admin", 15_610),
     ("auth", 2712),
     ("broker", 32_365),
     ("client", 4403),
     ("console", 7918),
     ("controller", 1405),
     ("grpc", 974),
-    ("host", 266),
+    ("host", 269),
     ("lab", 20_492),
     ("namesrv", 2423),
     ("net", 2784),

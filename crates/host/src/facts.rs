@@ -39,12 +39,15 @@ pub struct Facts {
     pub group_memory_max: Option<u64>,
     /// Processor time of the control group in thousandths of a processor; `None` without a limit.
     pub group_cpu_milli: Option<u64>,
-    /// Number of processes of the control group that the kernel killed for lack of memory. Read as the number since the group
-    /// was made; see [`Facts::since`].
+    /// Number of processes of the control group that the kernel killed for lack of memory since the group was made.
     pub group_memory_kills: Option<u64>,
-    /// Scheduling periods in which the control group used up its quota and was throttled, and all periods. Counted as
-    /// `group_memory_kills`.
+    /// Growth of `group_memory_kills` between two looks; absent without a second look.
+    pub group_memory_kills_grown: Option<u64>,
+    /// Scheduling periods in which the control group used up its quota and was throttled, and all periods, since the group was
+    /// made.
     pub group_cpu_throttled: Option<(u64, u64)>,
+    /// Growth of `group_cpu_throttled` between two looks; absent without a second look.
+    pub group_cpu_throttled_grown: Option<(u64, u64)>,
     /// Mounts of the requested directories.
     pub mounts: Vec<Mount>,
     /// The broker processes that can be seen.
@@ -100,25 +103,26 @@ impl Facts {
             group_cpu_throttled: of_group("cpu.stat").and_then(|text| {
                 Some((text::named(&text, "nr_throttled")?, text::named(&text, "nr_periods")?))
             }),
+            group_memory_kills_grown: None,
+            group_cpu_throttled_grown: None,
             mounts: source.paths.iter().filter_map(|path| Mount::of(root, path)).collect(),
             brokers: brokers(root).into_iter().filter(|broker| source.wants(broker)).collect(),
         }
     }
 
-    /// The facts with the counts of the control group since `earlier`. A count that `earlier` lacks is absent.
+    /// The facts with the growth of the counts of the control group since `earlier`.
     pub fn since(mut self, earlier: &Self) -> Self {
         let grown = |(now, before): (u64, u64)| now.saturating_sub(before);
-        self.group_memory_kills = self.group_memory_kills.zip(earlier.group_memory_kills).map(grown);
+        self.group_memory_kills_grown = self.group_memory_kills.zip(earlier.group_memory_kills).map(grown);
         let throttled = self.group_cpu_throttled.zip(earlier.group_cpu_throttled);
-        self.group_cpu_throttled =
+        self.group_cpu_throttled_grown =
             throttled.map(|(now, before)| (grown((now.0, before.0)), grown((now.1, before.1))));
         self
     }
 
-    /// Whether the control group was throttled, or a process of the group was killed.
-    pub fn was_limited(&self) -> bool {
-        self.group_memory_kills > Some(0)
-            || self.group_cpu_throttled.is_some_and(|(throttled, _)| throttled > 0)
+    /// Whether the control group was ever throttled.
+    pub fn was_throttled(&self) -> bool {
+        self.group_cpu_throttled.is_some_and(|(throttled, _)| throttled > 0)
     }
 
     /// The counts of the control group alone.
@@ -186,9 +190,14 @@ mod tests {
             ..Facts::default()
         };
         let (earlier, now) = (facts(Some(3), Some((50, 100))), facts(Some(3), Some((52, 180))));
-        assert!(earlier.was_limited() && !facts(Some(0), Some((0, 9))).was_limited());
-        assert_eq!(now.clone().since(&earlier), facts(Some(0), Some((2, 80))));
-        assert_eq!(now.since(&Facts::default()).counts(), Facts::default());
+        assert!(earlier.was_throttled() && !facts(Some(1), Some((0, 9))).was_throttled());
+        let compared = Facts {
+            group_memory_kills_grown: Some(0),
+            group_cpu_throttled_grown: Some((2, 80)),
+            ..now.clone()
+        };
+        assert_eq!(now.clone().since(&earlier), compared);
+        assert_eq!(now.clone().since(&Facts::default()), now);
     }
 
     #[test]

@@ -65,7 +65,8 @@ pub struct DoctorCommand {
     /// Whether this machine is looked at too.
     #[arg(long, default_value = "auto")]
     host: Host,
-    /// Seconds between two looks at groups with lag, and for which tables of name servers of RocketMQ are watched; 0 looks once.
+    /// Seconds between two looks at groups with lag and throttled control groups, and of watching tables of RocketMQ's name servers;
+    /// 0 looks once.
     #[arg(long, global = true, value_name = "SECONDS", default_value = "6")]
     sample: u16,
     #[command(subcommand)]
@@ -258,18 +259,18 @@ impl MachineLook {
         Self(Facts::read(source), now_ms())
     }
 
-    /// Facts of the machine with the counts of the control group since this look, `seconds` later if a count is not 0. With 0 seconds
-    /// the counts are absent.
+    /// Facts of the machine with the growth of the counts of the control group since this look, `seconds` later if the group was ever
+    /// throttled. With 0 seconds the growth is absent.
     #[expect(clippy::disallowed_methods, reason = "the shell of a command that looks twice")]
     fn again(&self, source: &host::Source, seconds: u16) -> Facts {
         let left_ms = i64::from(seconds) * 1000 - (now_ms() - self.1);
         if let Ok(left_ms @ 1..) = u64::try_from(left_ms)
-            && self.0.was_limited()
+            && self.0.was_throttled()
         {
             std::thread::sleep(Duration::from_millis(left_ms));
         }
         let now = Facts::read(source);
-        if seconds == 0 { now.since(&Facts::default()) } else { now.since(&self.0) }
+        if seconds == 0 { now } else { now.since(&self.0) }
     }
 }
 

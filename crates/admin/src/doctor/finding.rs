@@ -92,6 +92,8 @@ pub(crate) struct Found {
     pub source: Text,
     pub remedy: Remedy,
     pub things: Things,
+    /// Severity and fault of a lesser finding, instead of those of the check.
+    pub lesser: Option<(Severity, Phrase)>,
 }
 
 impl Found {
@@ -107,7 +109,14 @@ impl Found {
             source: source.into(),
             remedy: remedy.into(),
             things: Things::default(),
+            lesser: None,
         }
+    }
+
+    /// Makes the finding lesser than the fault of the check.
+    pub fn lesser(mut self, severity: Severity, about: Phrase) -> Self {
+        self.lesser = Some((severity, about));
+        self
     }
 
     /// Adds the operation that helps.
@@ -252,10 +261,11 @@ fn verdict(bundle: &Bundle, check: &Check) -> Verdict {
         (_, true) => State::Pass,
         (_, false) => State::Finding,
     };
+    let about = |found: &Found| found.lesser.unwrap_or((check.severity, check.about));
     let finding = |found: Found| Finding {
         code: check.code,
-        severity: check.severity,
-        title: check.about.into(),
+        severity: about(&found).0,
+        title: about(&found).1.into(),
         subject: found.subject,
         figure: found.figure,
         time: time(bundle.taken_at_ms),

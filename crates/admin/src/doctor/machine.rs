@@ -2,7 +2,7 @@
 
 use super::bilingual::{Phrase, Text, text};
 use super::bundle::Bundle;
-use super::finding::{Check, Found, Look, checks};
+use super::finding::{Check, Found, Look, Severity, checks};
 use host::{BrokerProcess, Facts};
 
 /// Open files that a broker with many connections and queues needs.
@@ -18,6 +18,8 @@ const GROUP_BYTES: u64 = 256 << 20;
 const NEEDS: Phrase = Phrase("facts of the machine");
 const CONTROL_GROUP: Phrase = Phrase("control group");
 const NEEDS_GROUPS: Phrase = Phrase("facts of a machine with control groups");
+const KILLED_BEFORE: Phrase =
+    Phrase("Processes of the control group were killed for lack of memory at an unknown time");
 const NEEDS_PERIODS: Phrase = Phrase("two looks at a machine with control groups (--sample)");
 /// Least number of scheduling periods between two looks, after which their counts are judged.
 const PERIODS_MIN: u64 = 10;
@@ -215,23 +217,35 @@ fn clock_source(bundle: &Bundle) -> Look {
 fn group_memory(bundle: &Bundle) -> Look {
     facts(bundle, |facts| {
         let limit = facts.group_memory_max;
-        let kills = facts.group_memory_kills.or(limit.map(|_| 0))?;
-        Found::when(kills > 0 || limit.is_some_and(|limit| limit < GROUP_BYTES), || {
+        let grown = facts.group_memory_kills_grown;
+        // The console leaves out kills before its first look.
+        let total = facts.group_memory_kills;
+        let kills = grown.or(total.or(limit).map(|_| 0))?;
+        let earlier = total.unwrap_or_default().saturating_sub(kills);
+        let found = |figure: Text| {
+            let advice = text!("give the container more memory; the page cache of the log counts in it");
+            Found::new(CONTROL_GROUP, figure, "memory.max, memory.events", advice)
+        };
+        let now = (kills > 0 || limit.is_some_and(|limit| limit < GROUP_BYTES)).then(|| {
             let limit = match limit.map(|limit| limit >> 20) {
                 Some(limit) => text!("limit {limit} MiB", limit),
                 None => text!("no limit"),
             };
-            let figure = text!("{limit}, {kills} processes ended", limit, kills);
-            let advice = text!("give the container more memory; the page cache of the log counts in it");
-            Found::new(CONTROL_GROUP, figure, "memory.max, memory.events", advice)
-        })
+            found(text!("{limit}, {kills} processes ended", limit, kills))
+        });
+        let before = (earlier > 0).then(|| {
+            let figure =
+                text!("{earlier} processes ended since the group was made, at an unknown time", earlier);
+            found(figure).lesser(Severity::Advice, KILLED_BEFORE)
+        });
+        Some(now.into_iter().chain(before).collect())
     })
 }
 
 fn group_cpu(bundle: &Bundle) -> Look {
     facts(bundle, |facts| {
         let (throttled, periods) =
-            facts.group_cpu_throttled.filter(|(_, periods)| *periods >= PERIODS_MIN)?;
+            facts.group_cpu_throttled_grown.filter(|(_, periods)| *periods >= PERIODS_MIN)?;
         Found::when(throttled * 20 > periods, || {
             let limit = facts.group_cpu_milli.map_or(String::new(), |milli| format!(" ({milli} m)"));
             let figure = text!("{throttled} of {periods} periods{limit}", throttled, periods, limit);

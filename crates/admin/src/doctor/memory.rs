@@ -18,6 +18,8 @@ const HEARTBEATS_MS: i64 = 60_000;
 const SKEW_MS: i64 = 5000;
 /// Time after the last refused request for which the refusals are a finding.
 const REFUSED_MS: i64 = 8000;
+/// Time after the last killed process of the control group for which the kills are a finding.
+const KILLED_MS: i64 = 3_600_000;
 /// Looks whose counts of the control group are remembered.
 const LOOKS_MAX: usize = 100;
 /// Checks whose findings can pass by themselves: members that rebalance, clients that restart, brokers that register or process what
@@ -48,6 +50,8 @@ pub struct Memory {
     counts: BTreeMap<(String, &'static str), (f64, i64)>,
     /// Counts of the control group of this machine, each with the time of its look; the first is [`REFUSED_MS`] old.
     machine: Vec<(i64, Facts)>,
+    /// Killed processes of the control group that are no finding, all killed processes, and the time of the look that found the last.
+    killed: Option<(u64, u64, i64)>,
     /// Findings of checks in [`PASSING`] by check and subject, each with the time of the look that found it first; `None` before the
     /// first look, whose findings are all shown.
     passing: Option<BTreeMap<(&'static str, String), i64>>,
@@ -137,18 +141,31 @@ impl Memory {
         self.counts.retain(|(address, _), _| is_there(address));
     }
 
-    /// Replaces the counts of the control group by their growth within [`REFUSED_MS`], or since the look before.
+    /// Adds the growth of the counts of the control group within [`REFUSED_MS`], or since the look before. Killed processes count for
+    /// [`KILLED_MS`]; those before the first look are left out, because their time is unknown.
     pub(super) fn note_machine(&mut self, facts: Facts, now_ms: i64) -> Facts {
         self.machine.push((now_ms, facts.counts()));
         let is_old = |looks: &[(i64, Facts)]| now_ms.saturating_sub(looks[1].0) >= REFUSED_MS;
         while self.machine.len() > LOOKS_MAX || self.machine.len() > 2 && is_old(&self.machine) {
             self.machine.remove(0);
         }
-        match &self.machine[..] {
+        let mut facts = match &self.machine[..] {
             // A single look cannot tell when the counts grew.
-            [_] => facts.since(&Facts::default()),
+            [_] => facts,
             looks => facts.since(&looks[0].1),
+        };
+        if let Some(count) = facts.group_memory_kills.take() {
+            let (steady, noted, killed_ms) = self.killed.get_or_insert((count, count, now_ms));
+            // The clock of this machine may have been set back.
+            *killed_ms = if count > *noted { now_ms } else { (*killed_ms).min(now_ms) };
+            *noted = count;
+            if now_ms.saturating_sub(*killed_ms) > KILLED_MS {
+                *steady = count;
+            }
+            let grown = count.saturating_sub(*steady);
+            facts.group_memory_kills_grown = facts.group_memory_kills_grown.map(|_| grown);
         }
+        facts
     }
 
     /// Whether a server came after this server in its place: a broker under its name and id, or a proxy on its machine.
@@ -233,7 +250,25 @@ mod tests {
         let (pass, found) = (State::Pass, State::Finding);
         assert_eq!(look(0, 900, 3), [State::Skip; 2], "the first look cannot tell when it was");
         assert_eq!([look(2, 900, 3), look(4, 905, 4)], [[pass, pass], [found, found]]);
-        assert_eq!([look(11, 905, 4), look(13, 905, 4)], [[found, found], [pass, pass]]);
+        assert_eq!([look(11, 905, 4), look(13, 905, 4)], [[found, found], [found, pass]]);
+    }
+
+    #[test]
+    fn a_killed_process_is_a_finding_for_an_hour() {
+        let mut memory = Memory::default();
+        let mut look = |seconds: i64, kills: u64| {
+            let facts = Facts { group_memory_kills: Some(kills), ..Facts::default() };
+            let mut bundle = healthy();
+            bundle.host = Some(memory.note_machine(facts, bundle.taken_at_ms + seconds * 1000));
+            let check = checks::all().filter(|check| check.code == "control-group-memory");
+            let verdict = judge(&bundle, check).remove(0);
+            verdict.findings.first().map(|finding| finding.figure.of(Lang::En).to_owned())
+        };
+        assert_eq!([look(0, 3), look(2, 3)], [None, None], "killed before the first look");
+        let found = |kills| Some(format!("no limit, {kills} processes ended"));
+        assert_eq!([look(4, 4), look(60, 4), look(3600, 4)], [found(1), found(1), found(1)]);
+        assert_eq!([look(3601, 6), look(3606, 6), look(7200, 6)], [found(3), found(3), found(3)]);
+        assert_eq!([look(7202, 6), look(7204, 6)], [None, None]);
     }
 
     #[test]

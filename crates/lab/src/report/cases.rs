@@ -32,14 +32,14 @@ impl Column {
     }
 }
 
-/// Columns in order, a line each: name, heading in English and in Chinese, and kinds, separated by tabs. Kinds: `factor` is no
+/// Columns in order, a line each: name, heading in English and in Chinese, and kinds, separated by tabs. Kinds may be absent: `factor` is no
 /// figure, `counted` has separators, `if-known` is shown only with values.
 const COLUMNS: &str = include_str!("cases.tsv");
 
 fn shown() -> Vec<Column> {
     let column = |line: &'static str| {
-        let mut fields = line.split('\t');
-        let mut field = || fields.next().expect("a row has four fields");
+        let mut fields = line.split('\t').chain([""]);
+        let mut field = || fields.next().expect("a row has three fields");
         let (name, title, kinds) = (field(), Text::of((field(), field())), field());
         let is = |kind: &str| kinds.contains(kind);
         Column {

@@ -24,8 +24,10 @@ function valueAt(axis, share) {
   var at = axis[0] + share * (axis[1] - axis[0]);
   return axis[2] === 'Log' ? Math.pow(10, at) : axis[2] === 'Nines' ? 100 * (1 - Math.pow(10, -at)) : at;
 }
-function shown(value) {
-  var digits = value >= 1000 ? 0 : Math.max(0, 2 - Math.floor(Math.log10(Math.max(Math.abs(value), 0.001))));
+// Three digits, because a point is exact to a tenth of a pixel. A percentile has two digits of its distance to 100.
+function shown(value, scale) {
+  if (scale !== 'Nines') return value.toLocaleString('en', { maximumSignificantDigits: 3 });
+  var digits = Math.max(0, 1 - Math.floor(Math.log10(Math.max(100 - value, 0.0001))));
   return value.toLocaleString('en', { maximumFractionDigits: digits });
 }
 function pointsOf(line) {
@@ -60,12 +62,12 @@ function showTip(chart, event) {
   cross.setAttribute('class', 'cross');
   cross.setAttribute('d', 'M' + nearest + ' ' + plot[1] + 'V' + plot[3]);
   var head = document.createElement('b');
-  head.textContent = nameOf(chart, 1) + ' ' + shown(valueAt(across, (nearest - plot[0]) / (plot[2] - plot[0])));
+  head.textContent = nameOf(chart, 1) + ' ' + shown(valueAt(across, (nearest - plot[0]) / (plot[2] - plot[0])), across[2]);
   tip.replaceChildren(head);
   rows.forEach(function (row) {
     var at = tip.appendChild(document.createElement('div'));
     at.className = row[0].getAttribute('class');
-    at.textContent = row[0].dataset[document.documentElement.dataset.show] + ' ' + shown(row[1]) + ' ' + nameOf(chart, 0);
+    at.textContent = row[0].dataset[document.documentElement.dataset.show] + ' ' + shown(row[1], up[2]) + ' ' + nameOf(chart, 0);
   });
   tip.hidden = false;
   var left = event.pageX + 14;

@@ -6,6 +6,7 @@ use crate::doctor::finding::{Check, Found, Look, checks};
 use crate::doctor::remedy::Fix;
 use crate::text::time;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use wire::body::PERM_READ;
 use wire::names::RETRY_PREFIX;
 
@@ -92,10 +93,13 @@ fn stack_fix(group: &Group, client: &str) -> Fix {
 }
 
 /// Whether silence of a member is a fault. Clients of gRPC in other languages than Java that receive messages themselves may leave
-/// the question of RocketMQ's proxy unanswered (`ProxyClientRemotingProcessor`).
+/// the question of RocketMQ's proxy unanswered (`ProxyClientRemotingProcessor`). Their ids begin with the name of the host, those of
+/// remoting clients with an address (`ClientConfig.buildMQClientId`).
 fn must_answer(group: &Group, member: &Member) -> bool {
     let is_java = |it: &Connection| it.client_id == member.client_id && it.language == "JAVA";
-    group.consume_type != "CONSUME_ACTIVELY" || group.connections.iter().any(is_java)
+    let host = member.client_id.split('@').next().unwrap_or_default();
+    let is_remoting = host.parse::<IpAddr>().is_ok();
+    group.consume_type != "CONSUME_ACTIVELY" || is_remoting || group.connections.iter().any(is_java)
 }
 
 fn silent(bundle: &Bundle) -> Look {

@@ -4,14 +4,14 @@
 use super::store::disk_remedy;
 use crate::doctor::bilingual::{Phrase, text};
 use crate::doctor::bundle::{Broker, Bundle};
-use crate::doctor::finding::{Check, Found, Look, checks};
+use crate::doctor::finding::{Check, Found, Look, Severity, checks};
 use crate::doctor::remedy::{Fix, Remedy};
 
 const RUNTIME: &str = "GET_BROKER_RUNTIME_INFO (28)";
 const NEEDS_VOSTOK: Phrase = Phrase("runtime figures of a Vostok broker");
 const NEEDS_JAVA: Phrase = Phrase("runtime figures of a RocketMQ broker");
-/// Time in the queue of sends after which sends are refused. Requests are taken out at the limit (`BrokerFastFailure`), so that the time
-/// is near the limit while sends are refused, and never above.
+/// Time in the queue of sends after which sends are refused. Requests above the limit are taken out every 10 ms (`BrokerFastFailure`),
+/// so that the time is near the limit while sends are refused, seldom above.
 const SEND_WAIT: Limit = Limit { setting: "waitTimeMillsInSendQueue", default_ms: 200.0, share: 0.9 };
 /// Time for which the append is locked after which all sends are refused.
 const LOCK: Limit = Limit { setting: "osPageCacheBusyTimeOutMills", default_ms: 1000.0, share: 1.0 };
@@ -30,6 +30,9 @@ const OLD_READS: Phrase = Phrase("find the groups that read old messages");
 const TOPICS_AHEAD: Phrase = Phrase("create topics ahead instead of by sending to them");
 const FEWER_PULLS: Phrase = Phrase("fewer consumers, or fewer queues for each");
 const STORE_LOGS: Phrase = Phrase("read store.log and storeerror.log of the broker");
+
+const NEAR: Phrase =
+    Phrase("Sends wait for a thread nearly as long as the limit after which they are refused");
 
 /// Limit of a time in a broker.
 struct Limit {
@@ -84,9 +87,13 @@ fn above(bundle: &Bundle, name: &str, limit: &Limit) -> Look {
         let set_ms = broker.setting(limit.setting).and_then(|text| text.parse().ok());
         let limit_ms = set_ms.unwrap_or(limit.default_ms);
         Found::when(value > limit_ms * limit.share, || {
-            let figure = text!("{name}={value}, the limit is {limit_ms}", name, value, limit_ms);
             let advice = text!("look at the disk and at vostok doctor host on its machine");
-            Found::new(broker.title(), figure, RUNTIME, advice).of_broker(broker)
+            let found = |figure| Found::new(broker.title(), figure, RUNTIME, advice).of_broker(broker);
+            if value < limit_ms {
+                let figure = text!("{name}={value}, near the limit of {limit_ms}", name, value, limit_ms);
+                return found(figure).lesser(Severity::Warning, NEAR);
+            }
+            found(text!("{name}={value}, the limit is {limit_ms}", name, value, limit_ms))
         })
     })
 }

@@ -8,7 +8,7 @@ use crate::doctor::bundle::{
     LiteProgress, Lock, Member, NameServer, Owned, Progress, Queue, Replica, ReplicaSet, Replication, Route,
     Slave, Standing, Topic,
 };
-use crate::doctor::finding::{Finding, State, Verdict, judge};
+use crate::doctor::finding::{Finding, Severity, State, Verdict, judge};
 use crate::doctor::secrets::EXAMPLE;
 use host::{BrokerProcess, Facts, Mount};
 use std::collections::{BTreeMap, BTreeSet};
@@ -244,7 +244,9 @@ fn machine() -> Facts {
         clock_source: Some("tsc".into()),
         group_memory_max: Some(8 << 30),
         group_memory_kills: Some(0),
+        group_memory_kills_grown: Some(0),
         group_cpu_throttled: Some((0, 1000)),
+        group_cpu_throttled_grown: Some((0, 1000)),
         mounts: vec![Mount {
             path: "/data".into(),
             mounted_at: "/data".into(),
@@ -565,8 +567,8 @@ const FAULTS: &[Fault] = &[
     ),
     ("file-system", |it| facts(it).mounts[0].file_system = "nfs4".into(), "/data is on nfs4"),
     ("clock-source", |it| facts(it).clock_source = Some("hpet".into()), "hpet"),
-    ("control-group-memory", |it| facts(it).group_memory_kills = Some(2), "2 processes ended"),
-    ("control-group-processor", |it| facts(it).group_cpu_throttled = Some((60, 1000)), "60 of 1000"),
+    ("control-group-memory", |it| facts(it).group_memory_kills_grown = Some(2), "2 processes ended"),
+    ("control-group-processor", |it| facts(it).group_cpu_throttled_grown = Some((60, 1000)), "60 of 1000"),
 ];
 
 fn verdict_of(bundle: &Bundle, code: &str) -> Verdict {
@@ -936,8 +938,15 @@ fn clients_of_grpc_that_cannot_tell_their_state_are_not_silent() {
     bundle.groups[0].members[1].error = Some("no answer from b:10911 within 3s".to_owned());
     assert_eq!(verdict_of(&bundle, "member-silent").state, State::Finding);
     bundle.groups[0].consume_type = "CONSUME_ACTIVELY".to_owned();
-    bundle.groups[0].connections.iter_mut().for_each(|it| it.language = "RUST".to_owned());
-    assert_eq!(verdict_of(&bundle, "member-silent").findings.len(), 0);
+    let mut count = |language: &str, id: &str| {
+        bundle.groups[0].members[1].client_id = id.to_owned();
+        bundle.groups[0].connections[1].client_id = id.to_owned();
+        bundle.groups[0].connections[1].language = language.to_owned();
+        verdict_of(&bundle, "member-silent").findings.len()
+    };
+    let (grpc, rust, remoting) = ("host@4711@0@1hxl7x0cw9kq", "host@4711#0", "10.0.0.7@4711#77");
+    assert_eq!([count("RUST", rust), count("GO", grpc), count("JAVA", grpc)], [0, 0, 1]);
+    assert_eq!([count("GO", remoting), count("CPP", remoting), count("JAVA", remoting)], [1, 1, 1]);
 }
 
 #[test]
@@ -1037,9 +1046,44 @@ fn sends_of_a_java_broker_are_refused_at_the_limits_of_its_settings() {
     check("send-queue-waits", name, "150", (limit, "200"), State::Pass);
     check("send-queue-waits", name, "199", (limit, "200"), State::Finding);
     check("send-queue-waits", name, "500", (limit, "3000"), State::Pass);
+    check("send-queue-waits", name, "180", (limit, "200"), State::Pass);
+    check("send-queue-waits", name, "181", (limit, "200"), State::Finding);
+    check("send-queue-waits", name, "209", (limit, "200"), State::Finding);
     let (name, limit) = ("pageCacheLockTimeMills", "osPageCacheBusyTimeOutMills");
     check("append-locked", name, "1500", (limit, "1000"), State::Finding);
     check("append-locked", name, "1500", (limit, "120000"), State::Pass);
+}
+
+#[test]
+fn sends_that_wait_nearly_as_long_as_the_limit_are_not_called_refused() {
+    let said = |value: &str| {
+        let mut bundle = with_data("send-queue-waits");
+        runtime(&mut bundle, "sendThreadPoolQueueHeadWaitTimeMills", value);
+        let finding = verdict_of(&bundle, "send-queue-waits").findings.remove(0);
+        [finding.title, finding.figure].map(|text| text.of(Lang::En).to_owned())
+    };
+    for value in ["181", "199"] {
+        let [title, figure] = said(value);
+        assert!(title.contains("nearly") && figure.contains("near the limit of 200"), "{title}: {figure}");
+    }
+    for value in ["200", "209"] {
+        let [title, figure] = said(value);
+        assert!(title.contains("so long") && figure.contains("the limit is 200"), "{title}: {figure}");
+    }
+}
+
+/// Bundles of format 1 hold the counts since the control group was made.
+#[test]
+fn counts_of_a_control_group_without_a_second_look_have_no_time() {
+    let mut bundle = healthy();
+    let old =
+        r#"{"group_memory_kills": 3, "group_cpu_throttled": [900, 1000], "group_memory_max": 8589934592}"#;
+    bundle.host = Some(serde_json::from_str(old).unwrap());
+    assert_eq!(verdict_of(&bundle, "control-group-processor").state, State::Skip);
+    let finding = verdict_of(&bundle, "control-group-memory").findings.remove(0);
+    assert_eq!(finding.severity, Severity::Advice);
+    let (title, figure) = (finding.title.of(Lang::En), finding.figure.of(Lang::En));
+    assert!(title.contains("unknown") && figure.contains("3 processes ended"), "{title}: {figure}");
 }
 
 #[test]

@@ -169,4 +169,26 @@ fn values_under_the_pointer_follow_from_a_line_and_the_axes() {
     };
     check(Scale::Linear, [40_000.0, 60_000.0], |at| at);
     check(Scale::Log, [3.0, 900.0], |at| 10_f64.powf(at));
+    check(Scale::Nines, [0.5, 0.999], |at| 1.0 - 10_f64.powf(-at));
+}
+
+/// Runs functions of the script of a report, where `node` is installed.
+#[test]
+fn values_under_the_pointer_have_the_digits_that_a_point_has() {
+    let script = include_str!("../report.js");
+    let from = script.find("function valueAt").expect("a function");
+    let to = script.find("function pointsOf").expect("a function");
+    let check = |expression: &str, expected: &str| {
+        let program = format!("{}\nconsole.log({expression})", &script[from..to]);
+        let Ok(ran) = std::process::Command::new("node").args(["-e", &program]).output() else { return };
+        assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), expected, "{expression} {ran:?}");
+    };
+    for percent in ["0", "50", "90", "99", "99.9", "99.95", "99.99", "99.999", "99.9999"] {
+        check(&format!("shown({percent}, 'Nines')"), percent);
+    }
+    check("shown(valueAt([0, 4, 'Nines'], 0.8252), 'Nines')", "99.95");
+    check(
+        "[shown(61234, 'Linear'), shown(1.8049, 'Log'), shown(0.0123456, 'Log'), shown(0, 'Linear')].join(' ')",
+        "61,200 1.8 0.0123 0",
+    );
 }
