@@ -1,12 +1,11 @@
 //! Texts of the doctor in both languages. The English text in the source is the key of the Chinese text in
-//! `words/zh/doctor.tsv` and `bilingual/added.tsv`.
+//! `words/zh/doctor.tsv`.
 
 use crate::{Lang, Words, Zone};
 use std::fmt::{Display, Write as _};
 
 /// Chinese texts by their English texts, with `{name}` for values in both.
-pub(super) static CHINESE: Words =
-    Words::new(concat!(include_str!("../words/zh/doctor.tsv"), include_str!("bilingual/added.tsv")));
+pub(super) static CHINESE: Words = Words::new(include_str!("../words/zh/doctor.tsv"));
 
 /// A constant text in English, which has a Chinese text.
 #[derive(Clone, Copy, Debug)]
