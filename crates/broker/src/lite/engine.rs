@@ -62,6 +62,7 @@ impl LiteEngine {
             match outcome {
                 Pass::Done => {
                     let mut tables = self.parts.tables.lite.tables();
+                    tables.finished(&key);
                     if tables.overflows_with_room(&key) {
                         tables.go_on(key);
                     }

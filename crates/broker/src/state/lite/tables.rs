@@ -5,7 +5,7 @@ mod full_dispatch;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::group::{Client, Group, GroupRules, Subscribers};
+use super::group::{Client, FullDispatch, Group, GroupRules, Subscribers};
 use crate::client_link::ClientLink;
 use crate::long_polling::Waiters;
 use crate::names::lite_parts;
@@ -278,7 +278,8 @@ impl Tables {
         of_group.is_full = false;
         // A full dispatch that is queued may be for lite queues that other clients have as well.
         let lacks_events = entry.dispatch.is_open() || entry.dispatch.is_due;
-        (entry.dispatch.overflows, entry.dispatch.is_stopped) = (false, false);
+        let is_due = entry.dispatch.is_due;
+        entry.dispatch = FullDispatch { is_due, ..FullDispatch::default() };
         let waiters = entry.waiters.clone();
         for name in entry.queues.iter().cloned().collect::<Vec<_>>() {
             self.active -= usize::from(of_group.drop_subscription(client, &name));
