@@ -591,6 +591,24 @@ fn lite_topics_beyond_the_event_set_do_not_wait_as_long_as_new_messages_come() {
     }
 }
 
+#[test]
+fn events_that_wait_for_room_keep_their_order_while_only_a_closed_client_has_room() {
+    let attributes = [("lite.sub.client.max.event.cnt", "10"), ("lite.sub.wildcard", "true")];
+    let mut world = World::with(&attributes, |_| {});
+    assert!(world.pop("c").is_empty());
+    world.run();
+    let names: Vec<String> = (0..18).map(|number| format!("t{number}")).collect();
+    names.iter().for_each(|lite| world.send(lite, "m"));
+    world.link.close();
+    world.set("gone", &[]);
+    for _ in 0..4 {
+        world.pass(1000);
+        world.run();
+    }
+    let popped: Vec<String> = (0..9).flat_map(|_| world.pop_up_to("c", 2)).map(|it| it.lite).collect();
+    assert_eq!(popped, names);
+}
+
 /// Acknowledges and returns everything that a client can pop while no time passes.
 fn drain(world: &mut World, client: &str) -> usize {
     let mut count = 0;

@@ -273,6 +273,15 @@ impl Group {
         }
     }
 
+    /// Records an event for which no listener has room before the other events that wait.
+    pub(super) fn wait_first(&mut self, name: &Arc<str>) {
+        if self.rules.wildcard && self.waiting_events.takes(name, WAITING_EVENTS_MAX) {
+            self.waiting_events.put_back(name.clone());
+        } else {
+            self.dispatch.overflows |= self.rules.wildcard;
+        }
+    }
+
     /// Whether new events come behind others of a wildcard group: events that wait for room, or lite queues that a full
     /// dispatch has not reached. Without this order the others would wait as long as new events come.
     pub(super) fn has_earlier_events(&self) -> bool {
