@@ -1361,7 +1361,9 @@ fn operators_see_which_broker_gets_the_messages_of_a_lite_topic() {
     // The broker behind all others in the order of names.
     let queues = ["0", own].map(|name| (0..4).map(|id| MessageQueue::new("P", name, id)).collect::<Vec<_>>());
     let (routes, generation) = (&broker.tables.routes, broker.tables.topics.generation());
-    routes.keep("P", START_MS, generation, Some(Arc::new(queues.concat())));
+    let readable = queues[1].clone();
+    let queues = crate::state::TopicQueues { readable, writable: queues.concat() };
+    routes.keep("P", START_MS, generation, Some(Arc::new(queues)));
     let is_here = |lite: &str| {
         let fields = [("parentTopic", "P"), ("liteTopic", lite)];
         let (code, remark, body) = world.fixture.ask(request::GET_LITE_TOPIC_INFO, &fields, b"");
