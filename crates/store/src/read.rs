@@ -106,7 +106,7 @@ impl Reader<'_> {
     }
 
     /// Like [`Self::read`], for a piece of the log that a slave gets ([`Self::sendable`]). As far as the log is not flushed, bytes
-    /// that may come from the disk are from checked records: pages whose write failed are read again as zeros, also before the
+    /// that may come from the disk are from checked records. Pages whose write failed are read again as zeros, also before the
     /// next flush fails and the fence goes up. A slave checks the body alone.
     pub(crate) fn read_for_slave(
         &self,
