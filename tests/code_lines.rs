@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const RATCHET: [(&str, usize); 17] = [
     ("admin", 15_610),
     ("auth", 2712),
-    ("broker", 32_365),
+    ("broker", 32_445),
     ("client", 4403),
     ("console", 7918),
     ("controller", 1405),
@@ -20,7 +20,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("proxy", 6552),
     ("replica", 4126),
     ("sim", 3407),
-    ("store", 17_051),
+    ("store", 17_059),
     ("vostok", 3396),
     ("wire", 5515),
 ];

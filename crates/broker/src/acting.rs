@@ -34,6 +34,11 @@ use members::{Duty, Members, duty};
 /// Timeout for the response of another server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 3 });
 
+/// Codes with which a master refuses an offset that it will not take later either. Every other code may be temporary: a group
+/// that the master does not know waits until it is stored.
+const REFUSED_FOR_GOOD: [i32; 3] =
+    [response::SUBSCRIPTION_GROUP_NOT_EXIST, response::TOPIC_NOT_EXIST, response::INVALID_PARAMETER];
+
 /// Errors of an exchange with another broker or a name server.
 #[derive(Debug, thiserror::Error)]
 enum GroupError {
@@ -171,8 +176,8 @@ impl Group {
             });
             match taken_over.await {
                 Ok(_) => tracing::info!(key, queue, offset, "the master has taken over an offset"),
-                // The topic or group was removed, or its offset was reset.
-                Err(GroupError::Refused(_, code, remark)) => {
+                // The topic, the group or the queue was removed.
+                Err(GroupError::Refused(_, code, remark)) if REFUSED_FOR_GOOD.contains(&code) => {
                     tracing::warn!(key, queue, offset, code, remark, "the master does not take an offset");
                 }
                 Err(error) => return Err(error),

@@ -14,7 +14,8 @@ use wire::codes::response;
 
 use crate::config::Mode;
 use crate::parts::{Runtime, Sessions, Tables};
-use crate::state::Question;
+pub(crate) use crate::state::Question;
+use crate::state::TopicQueues;
 use crate::{Refusal, Result, names, topics};
 pub(crate) use routes::run;
 
@@ -24,35 +25,36 @@ fn answer(
     sessions: &Sessions,
     runtime: &Runtime,
     question: Question,
-    queues: Option<&[MessageQueue]>,
+    queues: Option<&TopicQueues>,
 ) {
+    let queues = queues.map(|queues| question.pick(queues));
     (question.later)(&assignments(tables, sessions, runtime, &question.body, queues));
 }
 
-/// Returns the queues that a client must consume. `None` if a name server has to be asked first, and then `later`
-/// gets the queues.
+/// Returns the queues that a client must consume, or all queues that producers write. `None` if a name server has to be asked
+/// first, and then `later` of the question gets the queues.
 pub(crate) fn query(
     tables: &Tables,
     sessions: &Sessions,
     runtime: &Runtime,
-    body: QueryAssignmentBody,
-    later: impl FnOnce(&QueryAssignmentResponseBody) + Send + 'static,
+    question: Question,
 ) -> Result<Option<QueryAssignmentResponseBody>> {
+    let body = &question.body;
     names::check_length("topic", &body.topic, names::DERIVED_TOPIC_LENGTH_MAX)?;
     let known = if names::is_light(&body.topic) {
         Some(vec![MessageQueue::new(&*body.topic, &*runtime.config.broker_name, 0)])
     } else if runtime.config.name_servers().is_empty() {
-        own_queues(tables, runtime, &body.topic)
+        own_queues(tables, runtime, &body.topic).map(|queues| question.pick(&queues).to_vec())
     } else {
         match routes::find(tables, runtime, &body.topic) {
-            Some(queues) => queues.as_deref().cloned(),
+            Some(queues) => queues.map(|queues| question.pick(&queues).to_vec()),
             None => {
-                tables.routes.ask(Question { body, later: Box::new(later) })?;
+                tables.routes.ask(question)?;
                 return Ok(None);
             }
         }
     };
-    Ok(Some(assignments(tables, sessions, runtime, &body, known.as_deref())))
+    Ok(Some(assignments(tables, sessions, runtime, body, known.as_deref())))
 }
 
 /// Sets whether a group pulls or pops a topic. The mode is on disk before this function returns.
@@ -75,10 +77,12 @@ pub(crate) fn set_mode(tables: &Tables, runtime: &Runtime, mode: RequestMode) ->
 }
 
 /// The queues that this broker alone has of a topic.
-fn own_queues(tables: &Tables, runtime: &Runtime, name: &str) -> Option<Vec<MessageQueue>> {
+fn own_queues(tables: &Tables, runtime: &Runtime, name: &str) -> Option<TopicQueues> {
     let topic = tables.topics.find(name).filter(|topic| topic.is_readable())?;
-    let queues = 0..topic.config.read_queue_nums;
-    Some(queues.map(|queue_id| MessageQueue::new(name, &*runtime.config.broker_name, queue_id)).collect())
+    let queues =
+        |count| (0..count).map(|id| MessageQueue::new(name, &*runtime.config.broker_name, id)).collect();
+    let (readable, writable) = (topic.config.read_queue_nums, topic.config.write_queue_nums);
+    Some(TopicQueues { readable: queues(readable), writable: queues(writable) })
 }
 
 /// Whether a group pulls or pops a topic, and its pop share count (`MessageRequestModeManager`, `BrokerConfig`).

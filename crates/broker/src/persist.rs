@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use store::{Disk, Space};
+use store::{Disk, DiskFile, Space};
 use wire::json::{self, JsonError};
 
 /// Errors of reading or writing a configuration file. The text of the error names the file.
@@ -232,13 +232,13 @@ impl ConfigFile {
         disk.create_dir_all(folder).map_err(|error| failed("create", folder, error))?;
         let new = beside(&self.path, ".tmp");
         let unwritten = |error| failed("write", &new, error);
-        let mut file = NewFile { disk: &**disk, path: &new, length: 0 };
+        let handle = disk.create(&new, 0, Space::Sparse).map_err(unwritten)?;
+        let mut file = NewFile { disk: &**disk, path: &new, handle, length: 0 };
         text(&mut file).map_err(unwritten)?;
         if !may_replace() {
             return Ok(false);
         }
-        let flushed = disk.create(&new, file.length, Space::Sparse).and_then(|file| file.sync());
-        flushed.map_err(unwritten)?;
+        file.handle.sync().map_err(unwritten)?;
         // An empty file was left by a crash. Its copy has the content, and must not be replaced before the new file is there.
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let entries = disk.list(folder).map_err(|error| failed("list", folder, error))?;
@@ -276,13 +276,17 @@ impl ConfigFile {
 pub(crate) struct NewFile<'a> {
     disk: &'a dyn Disk,
     path: &'a Path,
+    /// Handle that is open from before the first write until the flush. Linux may report a failed write-back to no handle that
+    /// was opened later.
+    handle: Arc<dyn DiskFile>,
     length: u64,
 }
 
 impl io::Write for NewFile<'_> {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         let length = self.length + piece.len() as u64;
-        self.disk.create(self.path, length, Space::Sparse)?.write_at(piece, self.length)?;
+        self.disk.create(self.path, length, Space::Sparse)?;
+        self.handle.write_at(piece, self.length)?;
         self.length = length;
         Ok(piece.len())
     }

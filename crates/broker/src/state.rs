@@ -39,7 +39,7 @@ pub(crate) use pops::{Busy, Cell, HeldCheckpoint, InFlightPatience, Pops};
 pub(crate) use ranking::Ranking;
 pub(crate) use registration_acks::RegistrationAcks;
 pub(crate) use retention::Retention;
-pub(crate) use routes::{Question, Queues, Routes};
+pub(crate) use routes::{Question, Queues, Routes, TopicQueues};
 pub(crate) use schedule::Schedule;
 pub(crate) use stats::{
     KnownTimes, NAMES, Name, Read, SAMPLE_MS, Span, Stats, Sums, Tables, Windows, decimal,

@@ -13,6 +13,7 @@ use crate::planted::{self, Bug};
 use crate::queue::{Queue, Unit};
 use crate::read_ahead::ReadAhead;
 use crate::state::State;
+use crate::wake::lock;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use wire::record::{RecordError, RecordView, peek_store_timestamp};
@@ -104,8 +105,9 @@ impl Reader<'_> {
         length.min(usize::try_from(left).unwrap_or(usize::MAX))
     }
 
-    /// Like [`Self::read`], for a piece of the log that a slave gets ([`Self::sendable`]). Behind the fence the piece comes from
-    /// checked records, as far as the log is not flushed, because pages may have become zeros and a slave checks the body alone.
+    /// Like [`Self::read`], for a piece of the log that a slave gets ([`Self::sendable`]). As far as the log is not flushed, bytes
+    /// that may come from the disk are from checked records. Pages whose write failed are read again as zeros, also before the
+    /// next flush fails and the fence goes up. A slave checks the body alone.
     pub(crate) fn read_for_slave(
         &self,
         from: LogOffset,
@@ -114,10 +116,18 @@ impl Reader<'_> {
         resident: bool,
     ) -> Result<Read> {
         let (end, flushed) = (from + length as u64, LogOffset::new(self.state.flushed.get()));
-        if !self.state.fence.is_up() || end <= flushed {
+        if end <= flushed {
             return self.read(from, length, out, resident);
         }
         let kept = out.len();
+        if resident && !self.is_doubtful(from) {
+            let read = self.read(from, length, out, resident);
+            // The fence may have gone up during the read.
+            if !matches!(read, Ok(Read::Done)) || !self.is_doubtful(from) {
+                return read;
+            }
+            out.truncate(kept);
+        }
         let read = self.read_checked(from..end, flushed, out, resident);
         if !matches!(read, Ok(Read::Done)) {
             out.truncate(kept);
@@ -136,16 +146,16 @@ impl Reader<'_> {
         let segment_bytes = self.state.config.segment_bytes;
         let base = from.get() - from.get() % segment_bytes;
         let first = flushed.max(LogOffset::new(base));
-        let (boundary, mut record) = (&self.damaged.boundary, Vec::new());
-        let mut at = LogOffset::new(boundary.load(Ordering::Relaxed));
-        if !(first..=from).contains(&at) {
+        let (truncations, mut record) = (self.state.truncations.load(Ordering::SeqCst), Vec::new());
+        let (known_in, mut at) = *lock(&self.damaged.boundary);
+        if known_in != truncations || !(first..=from).contains(&at) {
             at = first;
         }
         if from < at && self.read(from, at.since(from) as usize, out, resident)? == Read::NotResident {
             return Ok(Read::NotResident);
         }
         while at < end {
-            boundary.store(at.get(), Ordering::Relaxed);
+            *lock(&self.damaged.boundary) = (truncations, at);
             record.clear();
             let read = match self.record_at(at, &mut record, resident) {
                 Err(ReadError::Record { source: RecordError::Blank { .. }, .. }) => {

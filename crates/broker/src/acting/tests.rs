@@ -153,6 +153,44 @@ fn a_group_that_began_at_the_acting_slave_goes_on_at_the_master() {
     assert_eq!(master.broker.tables.offsets.committed("New", "T", 0), Some(4));
 }
 
+/// A group that the master does not know must not begin anew because the master is busy.
+#[test]
+fn an_offset_that_a_busy_master_refuses_is_handed_over_later() {
+    let world = World::new();
+    let (slave, master) = (world.slave(), world.broker(|_| {}));
+    let acting = &slave.broker.replication.acting;
+    let mut group = world.group(&slave);
+    world.knows(&[(1, "h:1")]);
+    block_on(group.look());
+    slave.broker.tables.offsets.commit("New", "T", 0, 4);
+    // No group can be made.
+    drop(master.broker.runtime.metadata_queue.close());
+    world.knows(&[(0, &world.serve(&master)), (1, "h:1")]);
+    block_on(group.look());
+    assert!(acting.is_acting());
+    master.broker.tables.groups.make("New", 1).unwrap();
+    block_on(group.look());
+    assert!(!acting.is_acting());
+    assert_eq!(master.broker.tables.offsets.committed("New", "T", 0), Some(4));
+}
+
+#[test]
+fn an_offset_that_is_refused_for_good_makes_no_group() {
+    let master = World::new().broker(|_| {});
+    let ask = |topic, queue, offset| {
+        let fields =
+            [("consumerGroup", "New"), ("topic", topic), ("queueId", queue), ("commitOffset", offset)];
+        let fields = [&fields[..], &[(ONLY_RAISES, "true")]].concat();
+        master.ask(request::UPDATE_CONSUMER_OFFSET, &fields, b"").0
+    };
+    assert_eq!(ask("Gone", "0", "4"), response::TOPIC_NOT_EXIST);
+    assert_eq!(ask("T", "99", "4"), response::INVALID_PARAMETER);
+    assert_eq!(ask("T", "0", "-1"), response::INVALID_PARAMETER);
+    assert!(master.broker.tables.groups.find("New").is_none());
+    assert_eq!(ask("T", "0", "4"), response::SUCCESS);
+    assert!(master.broker.tables.groups.find("New").is_some());
+}
+
 /// A slave with a smaller id comes up, and later the master: the slave that acted first gives up its pops as well.
 #[test]
 fn pops_of_a_slave_that_acted_and_stood_by_end_when_the_master_is_back() {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::{ConnectionHandle, Workers};
-use wire::body::topic::PERM_READ;
-use wire::body::{MessageQueue, TopicRouteData};
+use wire::body::topic::{PERM_READ, PERM_WRITE};
+use wire::body::{MessageQueue, QueueData, TopicRouteData};
 use wire::codes::{request, response};
 use wire::frame::FrameWriter;
 
 use crate::parts::{Runtime, Sessions, Tables};
 use crate::register::Silent;
-use crate::state::Queues;
+use crate::state::{Queues, TopicQueues};
 
 /// Timeout of a name server's response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
@@ -44,7 +44,7 @@ pub(crate) async fn run(tables: &Tables, sessions: &Sessions, runtime: &Runtime,
                 }
             },
         };
-        super::answer(tables, sessions, runtime, question, queues.as_ref().map(|queues| queues.as_slice()));
+        super::answer(tables, sessions, runtime, question, queues.as_deref());
     }
 }
 
@@ -79,7 +79,7 @@ async fn fetch(
             Ok(reply) if reply.code == response::SUCCESS => {
                 is_answered = true;
                 match TopicRouteData::decode(&reply.body) {
-                    Ok(route) => return Ok(Some(Arc::new(readable_queues(topic, &route)))),
+                    Ok(route) => return Ok(Some(Arc::new(queues_of(topic, &route)))),
                     Err(error) => tracing::warn!(%name_server, topic, %error, "a route cannot be read"),
                 }
             }
@@ -94,10 +94,21 @@ async fn fetch(
     Err(NoRoute { is_answered })
 }
 
-/// The queues of a route that consumers may read (`MQClientInstance.topicRouteData2TopicSubscribeInfo`).
-fn readable_queues(topic: &str, route: &TopicRouteData) -> Vec<MessageQueue> {
+/// The queues of a route (`MQClientInstance.topicRouteData2TopicSubscribeInfo`, `topicRouteData2TopicPublishInfo`). Producers
+/// write only queues of brokers that have a master.
+pub(super) fn queues_of(topic: &str, route: &TopicRouteData) -> TopicQueues {
+    let queues = |data: &QueueData, count| {
+        let broker = data.broker_name.clone();
+        (0..count).map(move |id| MessageQueue::new(topic, &*broker, id))
+    };
+    let has_master = |data: &&QueueData| {
+        let mut brokers = route.broker_datas.iter();
+        brokers.any(|broker| broker.broker_name == data.broker_name && broker.broker_addrs.contains_key(&0))
+    };
     let readable = route.queue_datas.iter().filter(|data| data.perm & PERM_READ != 0);
-    readable
-        .flat_map(|data| (0..data.read_queue_nums).map(|id| MessageQueue::new(topic, &*data.broker_name, id)))
-        .collect()
+    let writable = route.queue_datas.iter().filter(|data| data.perm & PERM_WRITE != 0).filter(has_master);
+    TopicQueues {
+        readable: readable.flat_map(|data| queues(data, data.read_queue_nums)).collect(),
+        writable: writable.flat_map(|data| queues(data, data.write_queue_nums)).collect(),
+    }
 }

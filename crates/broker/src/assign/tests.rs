@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use wire::body::{BrokerData, QueueData, TopicRouteData};
+
 use super::share::{ShareRequest, Strategy};
 use super::*;
 
@@ -98,14 +100,16 @@ fn strangers_get_nothing() {
 fn while_no_name_server_answers_questions_are_answered_from_what_was_known() {
     let fixture = crate::testing::Fixture::new();
     let broker = &fixture.broker;
-    let known =
-        || routes::find(&broker.tables, &broker.runtime, "T").map(|queues| text(queues.as_deref().cloned()));
+    let known = || {
+        routes::find(&broker.tables, &broker.runtime, "T")
+            .map(|queues| text(queues.map(|queues| queues.readable.clone())))
+    };
     assert_eq!(known(), None, "a name server is asked");
     broker.tables.routes.keep(
         "T",
         broker.runtime.now_ms(),
         broker.tables.topics.generation(),
-        Some(Arc::new(queues(4))),
+        Some(Arc::new(TopicQueues { readable: queues(4), ..TopicQueues::default() })),
     );
     assert_eq!(known().as_deref(), Some("b0 b1 a0 a1"));
     // A change of the broker's topics makes it ask the name server again.
@@ -118,4 +122,27 @@ fn while_no_name_server_answers_questions_are_answered_from_what_was_known() {
         Some(None),
         "the client keeps what it has"
     );
+}
+
+#[test]
+fn producers_write_queues_of_brokers_with_a_master_and_consumers_read_all() {
+    let of = |broker: &str, perm| QueueData {
+        broker_name: broker.to_owned(),
+        perm,
+        read_queue_nums: 2,
+        write_queue_nums: 1,
+        ..QueueData::default()
+    };
+    let broker = |name: &str, id| BrokerData {
+        broker_name: name.to_owned(),
+        broker_addrs: [(id, "h:1".to_owned())].into(),
+        ..BrokerData::default()
+    };
+    let route = TopicRouteData {
+        queue_datas: vec![of("a", 6), of("b", 6), of("c", 4)],
+        broker_datas: vec![broker("a", 0), broker("b", 1), broker("c", 0)],
+        ..TopicRouteData::default()
+    };
+    let TopicQueues { readable, writable } = routes::queues_of("T", &route);
+    assert_eq!((text(Some(readable)), text(Some(writable))), ("a0 a1 b0 b1 c0 c1".into(), "a0".into()));
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{dispatch, expiry, is_ready};
+use super::{expiry, is_ready};
 use crate::engine::{Engine, Every, Next};
 use crate::names::lite_parts;
 use crate::parts::LiteParts;
@@ -62,6 +62,7 @@ impl LiteEngine {
             match outcome {
                 Pass::Done => {
                     let mut tables = self.parts.tables.lite.tables();
+                    tables.finished(&key);
                     if tables.overflows_with_room(&key) {
                         tables.go_on(key);
                     }
@@ -128,9 +129,19 @@ impl LiteEngine {
     fn check(&mut self, now_ms: i64) {
         let timeout_ms = self.parts.runtime.config.lite.client_timeout_ms;
         let (events, waiters) = self.parts.tables.lite.tables().check(now_ms, timeout_ms);
-        for (group, event) in &events {
-            dispatch(&self.parts.delivery, &self.parts.runtime, &self.parts.pops, Some(group), event);
+        let mut left = Vec::new();
+        for (group, event) in events {
+            if !is_ready(&self.parts.delivery, &self.parts.runtime, &group, &event) {
+                continue;
+            }
+            let offered = self.parts.tables.lite.tables().offer_again(&group, &event);
+            match offered {
+                Offered::To(waiters) => pop::wake(&self.parts.pops, &group, &waiters),
+                Offered::Nobody => {}
+                Offered::Full => left.push((group, event)),
+            }
         }
+        self.parts.tables.lite.tables().wait_first(&left);
         waiters.iter().for_each(|waiters| pop::wake_all(&self.parts.pops, waiters));
         let tables = self.parts.tables.lite.tables();
         self.passes.retain(|key, _| tables.has(key));

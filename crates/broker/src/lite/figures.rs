@@ -142,7 +142,7 @@ pub(crate) fn topic_info(tables: &Tables, parent_name: &str, lite_topic: &str) -
 }
 
 /// Adds to the figures of a lite topic whether its messages are sent to the broker `own`
-/// (`LiteShardingImpl.shardingByLmqName`). `found` has the queues of the parent topic on all brokers. Without queues the
+/// (`LiteShardingImpl.shardingByLmqName`). `found` has the queues of the parent topic that producers write, on all brokers. Without queues the
 /// messages are sent to this broker.
 pub(crate) fn sharded(mut info: Value, own: &str, found: &QueryAssignmentResponseBody) -> Value {
     let queues = found.message_queue_assignments.as_deref().unwrap_or_default();

@@ -23,7 +23,7 @@ impl Offsets {
     ///
     /// Returns whether the file has all offsets that were committed before the call.
     ///
-    /// `settled` waits until the log is on disk, and returns whether it is. If it is not, the file is not written.
+    /// `settled` waits until the log is on disk, and returns whether it is. If it is not, the file is not replaced.
     /// After a power cut, an offset beyond the end of its queue would skip the messages stored there next. An offset
     /// behind a message that its consumer sent back would outlive the copy in the retry topic.
     pub(crate) fn save(&self, now_ms: i64, settled: impl FnOnce() -> bool) -> Result<bool, persist::Error> {

@@ -51,25 +51,33 @@ pub(crate) struct CommitOffset<'a> {
     pub offset: Option<i64>,
     /// Whether the offset counts only if it is larger than the committed offset.
     pub only_raises: bool,
+    /// Whether the offset may be the first of its group, which is then made if nothing else is wrong with the request.
+    pub begins_group: bool,
 }
 
 /// Commits an offset. Returns false if an operator's reset offset is pending for the queue, because the reset offset has priority.
-/// A commit creates no group (`ConsumerManageProcessor.updateConsumerOffset`). `queues` returns the number of queues of a topic,
+/// A commit of a consumer creates no group (`ConsumerManageProcessor.updateConsumerOffset`). `queues` returns the number of queues of a topic,
 /// `None` when the topic does not exist. `is_stored` returns whether a queue has a file or had messages: a topic that got fewer
 /// queues leaves such queues to the clients that still read them. Java accepts every queue number; here the number of queues bounds
 /// the number of offsets.
 pub(crate) fn commit(
     offsets: &Offsets,
     wanted: &CommitOffset<'_>,
-    group_exists: impl FnOnce(&str) -> bool,
+    group_exists: impl Fn(&str) -> Result<bool>,
     queues: impl FnOnce(&str) -> Option<i32>,
     is_stored: impl FnOnce(&str, i32) -> bool,
 ) -> Result<bool> {
     let invalid = |remark: String| Refusal::new(response::INVALID_PARAMETER, remark);
     let CommitOffset { group, topic, .. } = *wanted;
-    if !group_exists(group) {
-        let remark = format!("Group {group} not exist!");
-        return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+    let check_group = || match group_exists(group)? {
+        true => Ok(()),
+        false => {
+            let remark = format!("Group {group} not exist!");
+            Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark))
+        }
+    };
+    if !wanted.begins_group {
+        check_group()?;
     }
     let Some(queues) = queues(topic) else {
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, format!("Topic {topic} not exist!")));
@@ -81,6 +89,9 @@ pub(crate) fn commit(
     }
     if offset < 0 {
         return Err(invalid(format!("Offset is {offset}, expected 0 or more, topic is {topic}")));
+    }
+    if wanted.begins_group {
+        check_group()?;
     }
     if wanted.only_raises {
         offsets.raise(group, topic, queue_id, offset);

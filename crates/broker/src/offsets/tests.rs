@@ -48,7 +48,7 @@ impl Fixture {
 
     fn update_with(&self, wanted: CommitOffset<'_>) -> String {
         let queues = |topic: &str| (topic == "T").then_some(2);
-        let exists = |group: &str| self.groups.find(group).is_some();
+        let exists = |group: &str| Ok(self.groups.find(group).is_some());
         let stored = commit(&self.offsets, &wanted, exists, queues, |_, _| false);
         shown(stored.map(|stored| if stored { "stored" } else { "reset before" }.to_owned()))
     }
@@ -66,8 +66,14 @@ impl Fixture {
     }
 }
 
-const COMMIT: CommitOffset<'_> =
-    CommitOffset { group: "g", topic: "T", queue_id: Some(0), offset: Some(1), only_raises: false };
+const COMMIT: CommitOffset<'_> = CommitOffset {
+    group: "g",
+    topic: "T",
+    queue_id: Some(0),
+    offset: Some(1),
+    only_raises: false,
+    begins_group: false,
+};
 
 const RESET: ResetOffset<'_> = ResetOffset {
     group: "g",

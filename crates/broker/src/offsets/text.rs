@@ -12,8 +12,8 @@ use super::topics::Part;
 use super::{MaybeOffset, Offsets, Position};
 use crate::names::is_light;
 
-/// Bytes that are written at a time.
-const PIECE_BYTES: usize = 128 << 10;
+/// Bytes that are written at a time. Tests write several pieces.
+const PIECE_BYTES: usize = if cfg!(test) { 64 } else { 128 << 10 };
 
 /// Content of the file.
 pub(super) struct Text<'a> {

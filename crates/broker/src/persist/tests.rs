@@ -263,6 +263,23 @@ fn a_crash_while_offsets_are_written_leaves_the_old_or_the_new_offsets() {
     assert!(found.iter().all(|count| *count > 20), "old and new offsets: {found:?}");
 }
 
+/// Linux reports a failed write-back to the descriptors that were open at the time, and may not report it to later ones.
+#[test]
+fn the_new_file_is_flushed_by_the_handle_that_was_open_while_it_was_written() {
+    let disk = FakeDisk::new(64);
+    let file = fake_files(&disk).file("t.json");
+    let written = file.write_pieces(
+        |file| [b"one ", b"more"].iter().try_for_each(|piece| io::Write::write_all(file, *piece)),
+        || {
+            disk.faults(|faults| faults.no_descriptors = true);
+            true
+        },
+    );
+    assert!(written.unwrap());
+    disk.faults(|faults| faults.no_descriptors = false);
+    assert_eq!(fake_files(&disk.power_cut(1)).file("t.json").read_text().unwrap(), "one more");
+}
+
 #[test]
 fn a_failed_write_or_flush_of_offsets_leaves_the_old_ones_and_is_tried_again() {
     use crate::offsets::Offsets;

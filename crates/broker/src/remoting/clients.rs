@@ -104,10 +104,9 @@ pub(super) fn assignment(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
         return Ok(());
     }
     let reply = r.late_reply();
-    let later = move |found: &_| reply.success(None, &wire::json::to_vec(found));
-    if let Some(found) =
-        assign::query(&r.broker.tables, &r.broker.sessions, &r.broker.runtime, r.body()?, later)?
-    {
+    let later = Box::new(move |found: &_| reply.success(None, &wire::json::to_vec(found)));
+    let question = assign::Question { body: r.body()?, is_for_sends: false, later };
+    if let Some(found) = assign::query(&r.broker.tables, &r.broker.sessions, &r.broker.runtime, question)? {
         json(found).write(r.command, out);
     }
     Ok(())

@@ -78,8 +78,9 @@ pub(super) fn topic_info(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(),
     let (reply, own) = (request.late_reply(), broker.runtime.config.broker_name.clone());
     let answer = move |found: &QueryAssignmentResponseBody| strict_json(lite::sharded(info, &own, found));
     let answer_later = answer.clone();
-    let later = move |found: &_| reply.give(&answer_later(found));
-    if let Some(found) = assign::query(&broker.tables, &broker.sessions, &broker.runtime, body, later)? {
+    let later = Box::new(move |found: &_| reply.give(&answer_later(found)));
+    let question = assign::Question { body, is_for_sends: true, later };
+    if let Some(found) = assign::query(&broker.tables, &broker.sessions, &broker.runtime, question)? {
         answer(&found).write(command, out);
     }
     Ok(())

@@ -41,12 +41,13 @@ pub(super) fn commit(r: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
         queue_id: r.number_if("queueId")?,
         offset: r.number_if("commitOffset")?,
         only_raises: r.is_late || is_handed_over,
+        begins_group: is_handed_over,
     };
-    if is_handed_over {
+    let group_exists = |group: &str| match is_handed_over {
         // The group may have begun at the slave that acted for this master.
-        let _ = broker.tables.group(&broker.runtime.config, wanted.group)?;
-    }
-    let group_exists = |group: &str| broker.tables.groups.find(group).is_some();
+        true => Ok(broker.tables.group(&broker.runtime.config, group)?.is_some()),
+        false => Ok(broker.tables.groups.find(group).is_some()),
+    };
     let queues = |topic: &str| {
         let config = &broker.tables.topic(topic)?.config;
         Some(config.read_queue_nums.max(config.write_queue_nums))

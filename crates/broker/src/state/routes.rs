@@ -20,16 +20,35 @@ const WAITING_MAX: usize = 4096;
 /// Milliseconds for which requests are answered from the last known routes after no name server responded. A query of
 /// all name servers would take seconds for each request and delay later requests.
 const DOWN_MS: i64 = 10_000;
-/// A question for queues that waits for the answer of a name server.
+
+/// A question for queues, which may wait for the answer of a name server.
 pub(crate) struct Question {
     /// Topic, group and client of the question.
     pub body: QueryAssignmentBody,
+    /// Whether the question is for the queues that producers write.
+    pub is_for_sends: bool,
     /// Sends the answer.
     pub later: Box<dyn FnOnce(&QueryAssignmentResponseBody) + Send>,
 }
 
+/// The queues of a topic on all brokers.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct TopicQueues {
+    /// Queues that consumers may read.
+    pub readable: Vec<MessageQueue>,
+    /// Queues that producers may write.
+    pub writable: Vec<MessageQueue>,
+}
+
+impl Question {
+    /// The queues that the question asks for.
+    pub(crate) fn pick<'q>(&self, queues: &'q TopicQueues) -> &'q [MessageQueue] {
+        if self.is_for_sends { &queues.writable } else { &queues.readable }
+    }
+}
+
 /// The queues of a topic; `None` when no name server knows it.
-pub(crate) type Queues = Option<Arc<Vec<MessageQueue>>>;
+pub(crate) type Queues = Option<Arc<TopicQueues>>;
 
 struct CachedRoute {
     queues: Queues,

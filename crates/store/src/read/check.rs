@@ -44,8 +44,9 @@ pub(crate) struct DamagedRecords {
     known: Mutex<BTreeSet<(LogOffset, Option<QueueOffset>)>>,
     /// Messages whose unit was rebuilt because it did not lead to the message's record.
     suspected: Mutex<BTreeSet<(LogOffset, QueueOffset)>>,
-    /// Beginning of the last record that was checked for a slave behind the fence. The next piece of the log begins there or later.
-    pub(super) boundary: AtomicU64,
+    /// Beginning of the last record that was checked for a slave, and the number of truncations of the log before. The next piece
+    /// of the log begins there or later.
+    pub(super) boundary: Mutex<(u64, LogOffset)>,
 }
 
 impl DamagedRecords {

@@ -151,6 +151,23 @@ fn behind_the_fence_no_slave_gets_a_record_whose_page_the_kernel_dropped() {
     assert_eq!(whole(0, 2 * size as usize), before[..2 * size as usize]);
 }
 
+#[test]
+fn before_a_flush_fails_no_slave_gets_a_record_that_came_from_the_disk_as_zeros() {
+    let disk = FakeDisk::new(512);
+    let (store, ends) = ten_records(&disk);
+    // The end of the third record lies on a page that the kernel failed to write, dropped, and reads again as zeros.
+    disk.open(FIRST_FILE.as_ref()).unwrap().write_at(&[0; 16], ends[2] - 16).unwrap();
+    let mut bytes = Vec::new();
+    disk.faults(|faults| faults.nothing_resident = true);
+    let read = store.read_log_blocking(LogOffset::ZERO, 4_000, &mut bytes);
+    assert!(matches!(read, Err(ReadError::Damaged(_))), "{read:?}");
+    disk.faults(|faults| faults.nothing_resident = false);
+    let read = store.read_log(LogOffset::ZERO, 4_000, &mut bytes);
+    assert!(matches!(read, Err(ReadError::Damaged(_))), "{read:?}");
+    assert!(bytes.is_empty() && store.fenced().is_none());
+    assert_eq!(store.read_log(LogOffset::ZERO, ends[1] as usize, &mut bytes).unwrap(), Read::Done);
+}
+
 /// Makes ten records of a queue. Returns the end of each.
 fn ten_records(disk: &FakeDisk) -> (Store, Vec<u64>) {
     let store = open(disk);

@@ -474,6 +474,24 @@ fn after_a_truncation_no_message_counts_as_indexed_before_the_index_is_loaded_ag
 }
 
 #[test]
+fn records_that_were_checked_before_a_truncation_do_not_mislead_later_reads() {
+    let (before, bounds) = master(&[simple(0, 10), simple(0, 20), simple(0, 30)]);
+    let (after, ends) = master(&[simple(0, 10), simple(0, 40), simple(0, 50), simple(0, 60)]);
+    let disk = FakeDisk::new(512);
+    let slave = Store::open(config(FlushMode::Async), Arc::new(disk.clone())).unwrap();
+    slave.start_following().unwrap();
+    slave.follow(LogOffset::ZERO, &log_of(&before, bounds[3]), &mut |_| {}).unwrap();
+    disk.faults(|faults| faults.nothing_resident = true);
+    log_of(&slave, bounds[3]);
+    slave.truncate(LogOffset::new(bounds[1])).unwrap();
+    let log = log_of(&after, ends[4]);
+    slave.follow(LogOffset::new(ends[1]), &log[ends[1] as usize..], &mut |_| {}).unwrap();
+    let mut read = Vec::new();
+    slave.read_log_blocking(LogOffset::new(ends[3]), 4_000, &mut read).unwrap();
+    assert_eq!(read, &log[ends[3] as usize..]);
+}
+
+#[test]
 fn who_waits_for_what_was_truncated_is_told() {
     let (master, bounds) = master(&[simple(0, 10), simple(0, 20)]);
     let log = log_of(&master, master.appended().get());

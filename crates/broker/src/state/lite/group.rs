@@ -63,6 +63,8 @@ pub(crate) struct FullDispatch {
     pub overflows: bool,
     /// Whether a full dispatch stopped before its last lite queue, because the event sets were full.
     pub is_stopped: bool,
+    /// Whether a full dispatch that stopped has not reached its last lite queue yet, whether or not it goes on at the moment.
+    pub is_unfinished: bool,
     /// Whether a full dispatch is queued.
     pub is_due: bool,
 }
@@ -71,6 +73,11 @@ impl FullDispatch {
     /// Whether a full dispatch must begin or go on when a set has room.
     pub fn is_open(&self) -> bool {
         self.overflows || self.is_stopped
+    }
+
+    /// Whether lite queues that no full dispatch has reached may have waited longer than new events.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.is_open() || self.is_unfinished
     }
 }
 
@@ -132,10 +139,10 @@ impl Client {
         self.link.as_ref().is_some_and(|link| link.is_closed())
     }
 
-    /// Whether the client may have a new event. Room in its set is for an open full dispatch, whose lite queues may have
+    /// Whether the client may have a new event. Room in its set is for an unfinished full dispatch, whose lite queues may have
     /// waited longer.
     pub(super) fn takes_new(&self) -> bool {
-        !self.dispatch.is_open() || self.is_waiting()
+        !self.dispatch.is_ahead() || self.is_waiting()
     }
 
     /// Whether a pop of the client is suspended.
@@ -266,16 +273,26 @@ impl Group {
         }
     }
 
+    /// Records an event for which no listener has room before the other events that wait.
+    pub(super) fn wait_first(&mut self, name: &Arc<str>) {
+        if self.rules.wildcard && self.waiting_events.takes(name, WAITING_EVENTS_MAX) {
+            self.waiting_events.put_back(name.clone());
+        } else {
+            self.dispatch.overflows |= self.rules.wildcard;
+        }
+    }
+
     /// Whether new events come behind others of a wildcard group: events that wait for room, or lite queues that a full
     /// dispatch has not reached. Without this order the others would wait as long as new events come.
     pub(super) fn has_earlier_events(&self) -> bool {
-        self.rules.wildcard && (self.dispatch.is_open() || self.waiting_events.len() > 0)
+        self.rules.wildcard && (self.dispatch.is_ahead() || self.waiting_events.len() > 0)
     }
 
-    /// Fills the set of a listener with the events that wait for room. Half of the room is for an open full dispatch,
-    /// whose lite queues may have waited longer.
+    /// Fills the set of a listener with the events that wait for room. Half of the room is for an unfinished full
+    /// dispatch, whose lite queues may have waited longer.
     pub(super) fn refill(&mut self, client: &str) {
-        let max = self.rules.events_max / if self.dispatch.is_open() { 2 } else { 1 };
+        let max = self.rules.events_max;
+        let max = if self.dispatch.is_ahead() { (max / 2).max(1) } else { max };
         let Some(client) = self.clients.get_mut(client).filter(|client| client.listens) else { return };
         while client.events.len() < max
             && let Some(name) = self.waiting_events.take()

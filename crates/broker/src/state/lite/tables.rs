@@ -5,7 +5,7 @@ mod full_dispatch;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::group::{Client, Group, GroupRules, Subscribers};
+use super::group::{Client, FullDispatch, Group, GroupRules, Subscribers};
 use crate::client_link::ClientLink;
 use crate::long_polling::Waiters;
 use crate::names::lite_parts;
@@ -16,7 +16,7 @@ const IDLE_MS: i64 = 10_000;
 const LATE_MS: i64 = 1000;
 
 /// Events that wait for room and that a check hands out.
-const CHECKED_MAX: usize = 512;
+const CHECKED_MAX: usize = if cfg!(test) { 3 } else { 512 };
 
 /// A full dispatch: group, and client. `None` for all clients of a wildcard group.
 pub(crate) type PassKey = (Arc<str>, Option<Arc<str>>);
@@ -278,7 +278,8 @@ impl Tables {
         of_group.is_full = false;
         // A full dispatch that is queued may be for lite queues that other clients have as well.
         let lacks_events = entry.dispatch.is_open() || entry.dispatch.is_due;
-        (entry.dispatch.overflows, entry.dispatch.is_stopped) = (false, false);
+        let is_due = entry.dispatch.is_due;
+        entry.dispatch = FullDispatch { is_due, ..FullDispatch::default() };
         let waiters = entry.waiters.clone();
         for name in entry.queues.iter().cloned().collect::<Vec<_>>() {
             self.active -= usize::from(of_group.drop_subscription(client, &name));
@@ -331,17 +332,30 @@ impl Tables {
 
     /// Gives an event to a subscriber of a group. In a wildcard group it waits for room if the sets are full.
     pub(crate) fn offer(&mut self, group: &str, name: &Arc<str>) -> Offered {
-        let earlier = self.groups.get_mut(group).filter(|of_group| of_group.has_earlier_events());
-        let offered = match earlier.is_some_and(|of_group| !of_group.has_waiting_listener()) {
-            true => Offered::Full,
-            false => self.offer_to(group, name, Client::takes_new),
-        };
+        let offered = self.offer_again(group, name);
         if matches!(offered, Offered::Full)
             && let Some(of_group) = self.groups.get_mut(group)
         {
             of_group.wait_for_room(name);
         }
         offered
+    }
+
+    /// Gives an event that [`Self::check`] took to a subscriber of a group. If the sets are full, [`Self::wait_first`] follows.
+    pub(crate) fn offer_again(&mut self, group: &str, name: &Arc<str>) -> Offered {
+        let earlier = self.groups.get_mut(group).filter(|of_group| of_group.has_earlier_events());
+        match earlier.is_some_and(|of_group| !of_group.has_waiting_listener()) {
+            true => Offered::Full,
+            false => self.offer_to(group, name, Client::takes_new),
+        }
+    }
+
+    /// Puts events that [`Self::check`] took and that found no room before the events of wildcard groups that wait for room,
+    /// because the former are older.
+    pub(crate) fn wait_first(&mut self, events: &[(Arc<str>, Arc<str>)]) {
+        for (group, name) in events.iter().rev() {
+            self.groups.get_mut(group).into_iter().for_each(|of_group| of_group.wait_first(name));
+        }
     }
 
     /// Gives an event to a subscriber of a group during a full dispatch, which stops if the sets are full.

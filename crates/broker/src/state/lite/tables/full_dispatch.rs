@@ -102,7 +102,14 @@ impl Tables {
     /// Records that a full dispatch is not finished, because the sets are full.
     pub(crate) fn stopped(&mut self, key: &PassKey) {
         if let Some(dispatch) = self.dispatch_mut(key) {
-            dispatch.is_stopped = true;
+            (dispatch.is_stopped, dispatch.is_unfinished) = (true, true);
+        }
+    }
+
+    /// Records that a full dispatch has looked at its last lite queue.
+    pub(crate) fn finished(&mut self, key: &PassKey) {
+        if let Some(dispatch) = self.dispatch_mut(key) {
+            dispatch.is_unfinished = false;
         }
     }
 
