@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Code lines of each crate at most, with the root package as `vostok`.
 const RATCHET: [(&str, usize); 17] = [
-    ("admin", 15_610),
+    ("admin", 15_641),
     ("auth", 2712),
     ("broker", 32_445),
     ("client", 4403),
@@ -21,7 +21,7 @@ const RATCHET: [(&str, usize); 17] = [
     ("replica", 4126),
     ("sim", 3407),
     ("store", 17_059),
-    ("vostok", 3396),
+    ("vostok", 3398),
     ("wire", 5515),
 ];
 
