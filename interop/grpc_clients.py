@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -221,8 +222,11 @@ def perform(case, server, client, names, cap):
     run, missing = str(int(time.time()) % 100_000), set(names)
     server.prepare(client, run, names)
     with server.started(client, run, names) as process:
-        timer = threading.Timer(cap, process.kill)
-        timer.start()
+        # Java and Go print their threads, which tell why a scenario has no result.
+        timers = [threading.Timer(cap, process.send_signal, [signal.SIGQUIT]), threading.Timer(cap + 10, process.kill)]
+        for timer in timers:
+            timer.start()
+        others = []
         # Clients may take a minute to shut down, which is not waited for.
         while missing and (line := process.stdout.readline()):
             if line.startswith("@"):
@@ -230,9 +234,14 @@ def perform(case, server, client, names, cap):
                 missing.discard(name)
                 is_good = outcome == "@ok"
                 case.check(f"{name} {text}".strip() if is_good else name, is_good, text)
-        timer.cancel()
+            else:
+                others.append(line)
+        for timer in timers:
+            timer.cancel()
+    if missing:
+        (server.directory / client.name / f"{names[0]}.threads").write_text("".join(others))
     for name in missing:
-        case.check(name, False, "no result")
+        case.check(name, False, f"no result; other output is in {client.name}/{names[0]}.threads")
     for name in SPREAD.intersection(names) if server.others else ():
         counts = server.counts(client, run, name)
         case.check(f"{name}: each master has messages {counts}", all(counts), counts)
